@@ -100,6 +100,7 @@ enum {
   TIDESDB_MAX_KEY_SIZE = 65536,       /* bytes of a key */
   TIDESDB_MAX_FAMILY_NAME = 1024,     /* bytes of a family's name */
   TIDESDB_MAX_XID_SIZE = 140,         /* bytes of the name of a prepared transaction */
+  TIDESDB_MARK_SIZE = 64,             /* bytes of the text of tidesdb_mark() */
   TIDESDB_COUNTERS = 16,              /* counters of a family, numbered from 0 */
   TIDESDB_RATE_SCALE = 10000,         /* rates are given per so many */
   TIDESDB_KEY_PART_SIZE = 64,         /* bytes of a key in a list */
@@ -146,13 +147,16 @@ typedef struct tidesdb_options {
   size_t struct_size;               /* set by tidesdb_options_init */
   const char *owner;                /* who the store belongs to; NULL: nobody in particular. First line: the
                                        identity, which is compared; second line: its place, for messages */
+  const char *remembered;           /* what the owner remembers of its store; NULL: nothing, the owner takes on whatever
+                                       store it meets. First line: tidesdb_mark() of an earlier opening; second line:
+                                       the file that has it, for messages. An older copy of the store, or another one,
+                                       is TIDESDB_BUSY; a damaged mark counts as none */
   uint64_t write_buffer_size;       /* bytes; the bound on one transaction is half of it */
   uint64_t block_cache_size;        /* bytes */
   uint64_t max_memory;              /* bytes; 0: sum of the parts */
   uint64_t sync_interval_us;
   uint32_t max_open_files;
-  uint32_t flush_threads;
-  uint32_t compaction_threads;
+  uint32_t compaction_threads;      /* at most half of the cores; a line of the log says so */
   uint8_t sync_mode;                /* TIDESDB_SYNC_* */
   uint8_t create_if_missing;
   uint8_t read_only;                /* open an existing store without writing a byte to it; every write fails */
@@ -194,6 +198,9 @@ int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **
  * freed, and answer TIDESDB_INVALID to all else at once. TIDESDB_BUSY while an iterator with a snapshot of its own is
  * open: nothing is closed then and the handle stays. Otherwise the handle is freed, whatever is returned. */
 int tidesdb_close(tidesdb_db *db);
+/* Which store this is and how often it was opened, as text of at most TIDESDB_MARK_SIZE bytes with its last zero; for
+ * `remembered` of later openings. TIDESDB_NOT_FOUND for a store without an owner. */
+int tidesdb_mark(tidesdb_db *db, char *mark);
 /* Bytes that can still be written where the store lies, as of at most a second ago; TIDESDB_UNKNOWN when that
  * cannot be told. Cheap. */
 uint64_t tidesdb_free_space(const tidesdb_db *db);

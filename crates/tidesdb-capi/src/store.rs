@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
 use tidesdb::internal::lock::{LockOwner, WaitObserver};
-use tidesdb::{Error, Options, StoreIdentity, SyncMode};
+use tidesdb::{Error, Options, RememberedStore, StoreIdentity, SyncMode};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
@@ -40,12 +40,12 @@ pub struct WaitObserverC {
 pub struct OptionsC {
     pub(crate) struct_size: usize,
     pub(crate) owner: *const c_char,
+    pub(crate) remembered: *const c_char,
     pub(crate) write_buffer_size: u64,
     pub(crate) block_cache_size: u64,
     pub(crate) max_memory: u64,
     pub(crate) sync_interval_us: u64,
     pub(crate) max_open_files: u32,
-    pub(crate) flush_threads: u32,
     pub(crate) compaction_threads: u32,
     pub(crate) sync_mode: u8,
     pub(crate) create_if_missing: u8,
@@ -106,12 +106,12 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
     let value = OptionsC {
         struct_size: std::mem::size_of::<OptionsC>(),
         owner: std::ptr::null(),
+        remembered: std::ptr::null(),
         write_buffer_size: defaults.write_buffer_size as u64,
         block_cache_size: defaults.block_cache_size as u64,
         max_memory: 0,
         sync_interval_us: defaults.sync_interval_us,
         max_open_files: defaults.max_open_files as u32,
-        flush_threads: defaults.flush_threads as u32,
         compaction_threads: defaults.compaction_threads as u32,
         sync_mode: defaults.sync_mode as u8,
         create_if_missing: 1,
@@ -151,7 +151,6 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         heap_bytes: Some(heap::heap_bytes),
         sync_mode: sync_mode(c.sync_mode)?,
         sync_interval_us: c.sync_interval_us,
-        flush_threads: c.flush_threads as usize,
         compaction_threads: c.compaction_threads as usize,
         max_open_files: c.max_open_files as usize,
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
@@ -168,6 +167,12 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
         // SAFETY: the crate's contract.
         let text = unsafe { CStr::from_ptr(c.owner) }.to_string_lossy();
         options.identity = Some(StoreIdentity::parse(&text));
+    }
+    if !c.remembered.is_null() {
+        // SAFETY: the crate's contract.
+        let text = unsafe { CStr::from_ptr(c.remembered) }.to_string_lossy();
+        let (mark, place) = text.split_once('\n').unwrap_or((&text, "what its owner remembers of it"));
+        options.remembered = Some(RememberedStore { mark: mark.into(), place: place.into() });
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;
@@ -230,6 +235,27 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut DbHandle) -> c_int {
         // SAFETY: as above: the handle is given up here.
         drop(unsafe { Box::from_raw(db) });
         closed.map(|()| OK)
+    })
+}
+
+/// `TIDESDB_MARK_SIZE`.
+pub(crate) const MARK_SIZE: usize = 64;
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_mark(db: *mut DbHandle, mark: *mut c_char) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(db)? };
+        let Some(found) = handle.db.mark() else { return Ok(NOT_FOUND) };
+        let text = CString::new(found).unwrap_or_default();
+        let bytes = text.as_bytes_with_nul();
+        if mark.is_null() || bytes.len() > MARK_SIZE {
+            return Err(null());
+        }
+        // SAFETY: as above; there is room for `MARK_SIZE` bytes.
+        unsafe { mark.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
+        Ok(OK)
     })
 }
 

@@ -148,6 +148,7 @@ groups!(
     observer,
     outlived,
     closed,
+    marks,
     figures,
     backups,
     expiries,

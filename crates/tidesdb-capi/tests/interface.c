@@ -1612,6 +1612,65 @@ static void closed(void) {
   OK(tidesdb_close(db));
 }
 
+/* An owner that remembers its store is not given an older copy of it, nor another one. */
+static void marks(void) {
+  tidesdb_options options;
+  tidesdb_db *db;
+  char mark[TIDESDB_MARK_SIZE], later[TIDESDB_MARK_SIZE], again[TIDESDB_MARK_SIZE];
+  char remembered[TIDESDB_MARK_SIZE + 64], copy[sizeof path + 16], command[2 * sizeof path + 64];
+
+  db = open_at(path);
+  IS(TIDESDB_NOT_FOUND, tidesdb_mark(db, mark));
+  IS(TIDESDB_INVALID, tidesdb_mark(NULL, mark));
+  OK(tidesdb_close(db));
+  tidesdb_options_init(&options);
+  options.owner = "a1\n/data";
+  OK(tidesdb_open(path, &options, &db));
+  OK(tidesdb_mark(db, mark));
+  IS(TIDESDB_INVALID, tidesdb_mark(db, NULL));
+  OK(tidesdb_close(db));
+  snprintf(copy, sizeof copy, "%s.copy", path);
+  snprintf(command, sizeof command, "cp -a '%s' '%s'", path, copy);
+  CHECK(system(command) == 0);
+
+  snprintf(remembered, sizeof remembered, "%s\n/data/memory", mark);
+  options.remembered = remembered;
+  OK(tidesdb_open(path, &options, &db));
+  OK(tidesdb_mark(db, later));
+  CHECK(strcmp(mark, later) != 0);
+  OK(tidesdb_close(db));
+  /* Not noted, as before a crash. */
+  OK(tidesdb_open(path, &options, &db));
+  OK(tidesdb_close(db));
+
+  snprintf(remembered, sizeof remembered, "%s\n/data/memory", later);
+  IS(TIDESDB_BUSY, tidesdb_open(copy, &options, &db));
+  CHECK(db == NULL && strstr(tidesdb_last_error(), "an older copy"));
+  CHECK(strstr(tidesdb_last_error(), copy) && strstr(tidesdb_last_error(), "remove /data/memory"));
+  options.read_only = 1;
+  IS(TIDESDB_BUSY, tidesdb_open(copy, &options, &db));
+  options.read_only = 0;
+  /* Who takes the copy on all the same knows it from the other one after that. */
+  options.remembered = NULL;
+  OK(tidesdb_open(copy, &options, &db));
+  OK(tidesdb_mark(db, again));
+  OK(tidesdb_close(db));
+  snprintf(remembered, sizeof remembered, "%s\n/data/memory", again);
+  options.remembered = remembered;
+  OK(tidesdb_open(copy, &options, &db));
+  OK(tidesdb_close(db));
+  IS(TIDESDB_BUSY, tidesdb_open(path, &options, &db));
+  CHECK(strstr(tidesdb_last_error(), "another one than was opened last"));
+  /* Nobody else asks. */
+  options.owner = NULL;
+  options.remembered = NULL;
+  OK(tidesdb_open(path, &options, &db));
+  OK(tidesdb_close(db));
+  options.remembered = "damaged";
+  OK(tidesdb_open(path, &options, &db));
+  OK(tidesdb_close(db));
+}
+
 /* Rows are counted as operations say; a scan puts it right. */
 static void counts_to(tidesdb_family *family, uint64_t rows) {
   tidesdb_family_stats stats;
@@ -2125,7 +2184,7 @@ int main(int argc, char **argv) {
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
-      {"closed", closed},
+      {"closed", closed},         {"marks", marks},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
       {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
   };

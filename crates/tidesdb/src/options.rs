@@ -116,9 +116,7 @@ pub struct Options {
     pub sync_mode: SyncMode,
     /// Longest time between background syncs in `SyncMode::Interval`, in microseconds.
     pub sync_interval_us: u64,
-    /// Threads that flush memtables.
-    pub flush_threads: usize,
-    /// Threads that compact; concurrency allowed, not cores taken. 0: compaction only when asked for.
+    /// Threads that compact, at most half of the cores; a line of the log says so. 0: compaction only when asked for.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
@@ -138,6 +136,9 @@ pub struct Options {
     /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
     /// nobody in particular.
     pub identity: Option<StoreIdentity>,
+    /// What the owner remembers of its store; an older copy of it, or another one, is refused. `None`: nothing. A store
+    /// that has an owner gets a new id then.
+    pub remembered: Option<RememberedStore>,
     /// Receiver of the engine's log; `None`: nobody.
     pub log: Option<LogSink>,
 }
@@ -163,7 +164,6 @@ impl Default for Options {
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,
             sync_interval_us: 128_000,
-            flush_threads: 1,
             compaction_threads: 1,
             max_open_files: 256,
             target_file_size: 32 << 20,
@@ -173,6 +173,7 @@ impl Default for Options {
             finish_compactions_on_close: false,
             flush_on_close: false,
             identity: None,
+            remembered: None,
             log: None,
         }
     }
@@ -284,7 +285,6 @@ impl Options {
         }
         bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
         bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
-        bound("flush_threads", self.flush_threads as u64, 1, 64)?;
         bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
@@ -319,6 +319,16 @@ pub struct StoreIdentity {
     /// What makes the owner this one, wherever it is. One line.
     pub identity: String,
     /// Where the owner is, for people. One line; may be empty.
+    pub place: String,
+}
+
+/// What an owner remembers of its store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RememberedStore {
+    /// Text of [`Db::mark`](crate::internal::db::Db::mark) at the newest opening that the owner knows. A damaged one counts
+    /// as none.
+    pub mark: String,
+    /// The file that the owner has it in, for messages.
     pub place: String,
 }
 

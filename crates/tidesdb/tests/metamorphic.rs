@@ -48,7 +48,7 @@ fn configurations() -> Vec<(&'static str, Options, FamilyOptions)> {
     add("no cache", with(&|o, _| o.block_cache_size = 0));
     add("write buffer of 4 KiB", with(&|o, _| o.write_buffer_size = 4 << 10));
     add("files of 1 KiB", with(&|o, _| o.target_file_size = 1 << 10));
-    add("threads", with(&|o, _| (o.compaction_threads, o.flush_threads) = (4, 4)));
+    add("threads", with(&|o, _| o.compaction_threads = 4));
     add("interval", with(&|o, _| (o.sync_mode, o.sync_interval_us) = (SyncMode::Interval, 50)));
     add("full", with(&|o, _| o.sync_mode = SyncMode::Full));
     all

@@ -14,6 +14,7 @@
 #include "ddl/server_files.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
+#include "store/data_identity.h"
 #include "store/handles.h"
 #include "store/store.h"
 
@@ -22,7 +23,6 @@ namespace tidesdb {
 namespace {
 
 constexpr const char IDENTITY[] = "tidesdb_identity";
-constexpr const char RESTORED[] = "tidesdb_restored";
 
 bool exists(const std::string &path) {
   struct stat info;
@@ -97,7 +97,7 @@ int list_definitions(const std::string &data_directory, Definitions *definitions
 }
 
 void finish_restore() {
-  const std::string mark = std::string(mysql_real_data_home) + "/" + RESTORED;
+  const std::string mark = std::string(mysql_real_data_home) + "/" + RESTORED_FILE;
   if (!exists(mark)) return;
   std::vector<std::string> families;
   std::set<std::string> left;

@@ -21,7 +21,8 @@ namespace tidesdb {
 namespace {
 
 constexpr const char IDENTITY_FILE[] = "tidesdb_identity";
-/* Its lines: the identity, the store's directory, and whether the store was made. */
+/* Its lines: the identity, the store's directory, whether the store was made, and its mark (tidesdb_mark) at
+   the newest opening. */
 constexpr const char RECORD_FILE[] = "tidesdb_store";
 constexpr const char MADE[] = "made";
 constexpr const char IN_THE_MAKING[] = "in the making";
@@ -79,9 +80,9 @@ bool write_file(const std::string &data_directory, const char *name, const std::
 
 /* A record is written before the store is made, and again when it was opened. */
 bool write_record(const std::string &data_directory, const std::string &home, const std::string &identity,
-                  bool made) {
+                  bool made, const std::string &mark) {
   return write_file(data_directory, RECORD_FILE,
-                    identity + "\n" + home + "\n" + (made ? MADE : IN_THE_MAKING) + "\n");
+                    identity + "\n" + home + "\n" + (made ? MADE : IN_THE_MAKING) + "\n" + mark + "\n");
 }
 
 bool cannot_write(const std::string &data_directory, const char *name) {
@@ -114,7 +115,7 @@ bool read_data_files(const std::string &data_directory, const std::string &home,
   const std::string path = data_directory + "/" + IDENTITY_FILE, owner_path = home + "/OWNER";
   std::vector<std::string> lines, record;
   const Found identity = read_lines(path, &lines, 1);
-  const Found recorded = read_lines(data_directory + "/" + RECORD_FILE, &record, 3);
+  const Found recorded = read_lines(data_directory + "/" + RECORD_FILE, &record, 4);
   if (identity == Found::FAILED || recorded == Found::FAILED) return true;
   *has_identity = identity == Found::YES;
   if (*has_identity && !is_identity(lines[0])) {
@@ -131,6 +132,7 @@ bool read_data_files(const std::string &data_directory, const std::string &home,
     data->place = record[1];
     data->recorded = record[2] == MADE;
     *in_the_making = !data->recorded;
+    if (data->recorded) data->mark = record[3];
   }
   return false;
 }
@@ -160,6 +162,8 @@ bool choose_data_identity(const std::string &data_directory, const std::string &
   bool has_identity = false, in_the_making = false;
   if (read_data_files(data_directory, home, data, &has_identity, &in_the_making)) return true;
   if (!has_identity && refuse_store_of_another(data_directory, home)) return true;
+  /* A restore puts the store back to an earlier moment: the memory ends. */
+  if (access((data_directory + "/" + RESTORED_FILE).c_str(), F_OK) == 0) data->mark.clear();
   /* Earlier builds write no record: their identity alone says that there is a store. */
   const bool expected = has_identity ? !in_the_making : data->recorded;
   const bool lost = expected && !there;
@@ -172,6 +176,7 @@ bool choose_data_identity(const std::string &data_directory, const std::string &
     data->drawn = true;
     data->recorded = false;
     data->place.clear();
+    data->mark.clear();
     if (draw(&data->identity)) return cannot_write(data_directory, IDENTITY_FILE);
   }
   return false;
@@ -179,18 +184,26 @@ bool choose_data_identity(const std::string &data_directory, const std::string &
 
 bool keep_data_identity(const std::string &data_directory, const std::string &home,
                         const DataIdentity &data) {
-  if (data.makes_store && write_record(data_directory, home, data.identity, false))
+  if (data.makes_store && write_record(data_directory, home, data.identity, false, ""))
     return cannot_write(data_directory, RECORD_FILE);
   if (data.drawn && write_file(data_directory, IDENTITY_FILE, data.identity + "\n" + data_directory + "\n"))
     return cannot_write(data_directory, IDENTITY_FILE);
   return false;
 }
 
-void record_store(const std::string &data_directory, const std::string &home, const DataIdentity &data) {
-  if (data.recorded && data.place == home) return;
-  if (write_record(data_directory, home, data.identity, true))
-    sql_print_warning("TidesDB: cannot write '%s/%s': %s. Until a start can, a missing store is made anew",
-                      data_directory.c_str(), RECORD_FILE, why_not_opened(errno).c_str());
+std::string remembered_store(const std::string &data_directory, const DataIdentity &data) {
+  return data.mark.empty() ? "" : data.mark + "\n" + data_directory + "/" + RECORD_FILE;
+}
+
+void record_store(const std::string &data_directory, const std::string &home, const DataIdentity &data,
+                  const std::string &mark) {
+  if (data.recorded && data.place == home && data.mark == mark) return;
+  if (write_record(data_directory, home, data.identity, true, mark))
+    sql_print_warning(
+        "TidesDB: cannot write '%s/%s': %s. Until a start can, a missing store is made anew, and an older "
+        "copy is "
+        "not recognised",
+        data_directory.c_str(), RECORD_FILE, why_not_opened(errno).c_str());
 }
 
 }  // namespace tidesdb

@@ -49,7 +49,9 @@ bool open_store() {
   if (data.makes_store) plugin.home = make_home(data_directory);
   if (plugin.home.empty() || keep_data_identity(data_directory, plugin.home, data)) return true;
   const std::string owner = data.identity + "\n" + data_directory;
+  const std::string remembered = remembered_store(data_directory, data);
   options.owner = owner.c_str();
+  options.remembered = remembered.empty() ? nullptr : remembered.c_str();
   options.create_if_missing = data.makes_store || !data.recorded;
   options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
   options.observer = wait_observer();
@@ -68,7 +70,9 @@ bool open_store() {
     return true;
   }
   plugin.db = db;
-  record_store(data_directory, plugin.home, data);
+  char mark[TIDESDB_MARK_SIZE] = "";
+  if (tidesdb_mark(db, mark) != TIDESDB_OK) *mark = 0;
+  record_store(data_directory, plugin.home, data, mark);
   warn_of_small_disk();
   sql_print_information("TidesDB: library %s, store in '%s'", tidesdb_version(), plugin.home.c_str());
   return false;

@@ -430,6 +430,9 @@ impl<'a> Bench<'a> {
         }
         tally.repaired += 1;
         let rename = |from: &Path, to: &Path| fs::rename(from, to).map_err(io_error("cannot rename", from));
+        // What the data directory remembers of its store goes with that: it refuses one that is older than the copy.
+        let record = self.server.directory().join("data/tidesdb_store");
+        let remembered = fs::read(&record).map_err(io_error("cannot read", &record))?;
         rename(&store, &aside)?;
         rename(&copy, &store)?;
         self.server.restart(&self.settings, self.lab.interrupt)?;
@@ -453,6 +456,7 @@ impl<'a> Bench<'a> {
         drop(session);
         self.server.crash()?;
         fs::remove_dir_all(&store).map_err(io_error("cannot remove", &store))?;
+        fs::write(&record, remembered).map_err(io_error("cannot write", &record))?;
         rename(&aside, &store)
     }
 }

@@ -33,7 +33,6 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
             Sync::None => SyncMode::None,
             Sync::Commit => SyncMode::Full,
         },
-        flush_threads: settings.flush_threads as usize,
         compaction_threads: settings.compaction_threads as usize,
         max_open_files: settings.open_files as usize,
         target_file_size: settings.file_bytes,

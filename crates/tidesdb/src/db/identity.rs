@@ -8,8 +8,10 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::format::checksum;
 use crate::io::{Disk, OpenMode};
 use crate::options::StoreIdentity;
+use crate::version::StoreState;
 
 /// Name of the file.
 pub const OWNER: &str = "OWNER";
@@ -48,6 +50,82 @@ pub(crate) fn check(disk: &dyn Disk, dir: &Path, owner: Option<&StoreIdentity>) 
         Err(Error::DiskFull(_)) if !fresh => Ok(()),
         done => done,
     }
+}
+
+/// Name of the store's ids among the options of the manifest: `ID@EPOCH ...`, each from the opening on that drew it.
+/// Copies of a store have them too; an owner that takes a store on without knowing it draws a new one.
+const STORE_IDS: &str = "store_ids";
+
+/// Ids that are kept.
+const IDS_KEPT: usize = 16;
+
+/// The ids of a store and the epochs that began with them, oldest first.
+fn ids_of(state: &StoreState) -> Vec<(&str, u64)> {
+    let ids = state.options.get(STORE_IDS).map_or("", String::as_str).split_whitespace();
+    ids.filter_map(|entry| entry.split_once('@').and_then(|(id, from)| Some((id, from.parse().ok()?))))
+        .collect()
+}
+
+/// The option for the manifest of a store that is taken on in its present epoch, under a new id.
+pub(crate) fn taken_on(state: &StoreState, disk: &dyn Disk) -> (String, String) {
+    let mut ids: Vec<String> = ids_of(state).iter().map(|(id, from)| format!("{id}@{from}")).collect();
+    ids.push(format!("{:016x}{:016x}@{}", disk.random(), disk.random(), state.epoch));
+    (STORE_IDS.to_string(), ids.split_off(ids.len().saturating_sub(IDS_KEPT)).join(" "))
+}
+
+/// Which store, and how far it had come.
+pub(crate) struct Mark {
+    id: String,
+    /// Number of openings for writing.
+    epoch: u64,
+}
+
+impl Mark {
+    /// The mark of a store; `None`: no owner has taken it on since there are marks.
+    pub(crate) fn of(state: &StoreState) -> Option<Mark> {
+        ids_of(state).last().map(|(id, _)| Mark { id: id.to_string(), epoch: state.epoch })
+    }
+
+    /// Whether the store was this one once, or is it.
+    fn is_in_the_life_of(&self, state: &StoreState) -> bool {
+        let ids = ids_of(state);
+        let Some(at) = ids.iter().position(|(id, _)| *id == self.id) else { return false };
+        // Under a later id it is in the past only up to the opening that drew that one: there copies may have parted.
+        self.epoch <= ids.get(at + 1).map_or(state.epoch, |(_, from)| from.saturating_sub(1))
+    }
+
+    /// `ID EPOCH SUM`: a damaged text is none, and refuses no store.
+    pub(crate) fn text(&self) -> String {
+        let named = format!("{} {}", self.id, self.epoch);
+        format!("{named} {:08x}", checksum::crc(named.as_bytes()))
+    }
+
+    /// From its text.
+    pub(crate) fn parse(text: &str) -> Option<Mark> {
+        let (id, rest) = text.split_once(' ')?;
+        let mark = Mark { id: id.to_string(), epoch: rest.split_once(' ')?.0.parse().ok()? };
+        (mark.text() == text).then_some(mark)
+    }
+}
+
+/// Refuses a store that is not the one that its owner remembers, or an older copy of it (`Error::Busy`): what was
+/// committed since is elsewhere. `state` is as it was found, before this opening.
+pub(crate) fn check_mark(dir: &Path, mark: &Mark, place: &str, state: &StoreState) -> Result<()> {
+    if mark.is_in_the_life_of(state) {
+        return Ok(());
+    }
+    let why = match ids_of(state).iter().any(|(id, _)| *id == mark.id) {
+        true => format!(
+            "an older copy: it was opened {} times, the store that is remembered {}",
+            state.epoch, mark.epoch
+        ),
+        false => "another one than was opened last".to_string(),
+    };
+    Err(Error::Busy(format!(
+        "the store in {} is {why}; name the place of the newest one, or, to go on with this one and without what came \
+         later, remove {place}",
+        dir.display()
+    )))
 }
 
 /// Writes the file as a whole: a crash leaves the old one or the new one.
@@ -108,6 +186,51 @@ mod tests {
             file.write_at(b"/var/lib/mysql", 0).unwrap();
             assert_eq!(opens(&disk, &owner("a1", place)).is_ok(), fits, "{place}");
             assert_eq!(opens(&disk, &owner("b2", "/var/lib/mysql")).is_ok(), !fits, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_taken_on_is_known_by_what_was_remembered_before() {
+        let disk = disk();
+        let mut state = StoreState { epoch: 7, ..StoreState::default() };
+        assert!(Mark::of(&state).is_none());
+        let take_on = |state: &mut StoreState| {
+            let (name, value) = taken_on(state, &disk);
+            state.options.insert(name, value);
+            Mark::of(state).expect("it has an id")
+        };
+        let first = take_on(&mut state);
+        let copy = state.clone();
+        state.epoch = 9;
+        let second = Mark::of(&state).expect("it has an id");
+        assert!([&first, &second].iter().all(|mark| mark.is_in_the_life_of(&state)));
+        assert!(first.is_in_the_life_of(&copy) && !second.is_in_the_life_of(&copy), "an older copy");
+        let mut copy = StoreState { epoch: 8, ..copy };
+        let other = take_on(&mut copy);
+        copy.epoch = 20;
+        assert!(first.is_in_the_life_of(&copy) && other.is_in_the_life_of(&copy));
+        assert!(!second.is_in_the_life_of(&copy), "they have parted");
+        assert!(!other.is_in_the_life_of(&state), "another store");
+        for _ in 0..2 * IDS_KEPT {
+            copy.epoch += 1;
+            take_on(&mut copy);
+        }
+        assert_eq!(ids_of(&copy).len(), IDS_KEPT);
+    }
+
+    #[test]
+    fn a_damaged_mark_is_none() {
+        let mark = Mark { id: "0123456789abcdef0123456789abcdef".into(), epoch: 41 };
+        let text = mark.text();
+        assert!(Mark::parse(&text).is_some_and(|again| (again.id, again.epoch) == (mark.id, mark.epoch)));
+        for byte in 0..text.len() {
+            for bit in 0..7 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[byte] ^= 1 << bit;
+                let flipped = String::from_utf8(bytes).unwrap();
+                assert!(Mark::parse(&flipped).is_none(), "{flipped:?}");
+            }
+            assert!(Mark::parse(&text[..byte]).is_none());
         }
     }
 

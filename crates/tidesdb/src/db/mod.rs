@@ -257,6 +257,12 @@ impl Db {
         self.transactions.decide(xid, false)
     }
 
+    /// Which store this is, and its opening, for [`Options::remembered`] of later ones; `None` for one that no owner took
+    /// on.
+    pub fn mark(&self) -> Option<String> {
+        identity::Mark::of(&self.store.versions.state()).map(|mark| mark.text())
+    }
+
     /// For tests that do its work themselves.
     #[cfg(test)]
     pub(crate) fn stop_background(&self) {

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::{LogLevel, Options};
+use crate::options::{LogLevel, Options, RememberedStore};
 use crate::store::family::Family;
 use crate::store::memtables::Memtables;
 use crate::store::view::{Flushable, ReadView};
@@ -100,7 +100,7 @@ struct Recovery<'a> {
 
 impl<'a> Recovery<'a> {
     /// Locks the directory, checks its owner, and reads the manifest.
-    fn begin(disk: Arc<dyn Disk>, dir: &'a Path, options: Options) -> Result<Recovery<'a>> {
+    fn begin(disk: Arc<dyn Disk>, dir: &'a Path, mut options: Options) -> Result<Recovery<'a>> {
         if options.create_if_missing {
             disk.create_dir_all(dir)?;
         } else if !disk.exists(dir)? {
@@ -112,6 +112,22 @@ impl<'a> Recovery<'a> {
         identity::check(&*disk, dir, options.identity.as_ref())?;
         let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
+        if let Some(RememberedStore { mark, place }) = options.remembered.clone() {
+            match identity::Mark::parse(&mark) {
+                Some(mark) => {
+                    // Before an opening for writing changes it.
+                    let (tables, cache) = (tables.clone(), cache.clone());
+                    let found = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Read)?;
+                    identity::check_mark(dir, &mark, &place, &found.state())?;
+                }
+                None => {
+                    let what =
+                        format!("{place} does not tell which store it was: the one that is here is taken on");
+                    options.log(LogLevel::Warn, &what);
+                    options.remembered = None;
+                }
+            }
+        }
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
@@ -272,6 +288,7 @@ impl<'a> Recovery<'a> {
         maintenance.load_dictionary()?;
         maintenance.tell_missing();
         maintenance.begin_epoch_of_build()?;
+        maintenance.take_on()?;
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
@@ -382,6 +399,22 @@ impl Maintenance {
         }
         self.store.proves_inserts.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// An owner that remembers nothing of the store makes it its own by a new id: it knows it from copies by that.
+    fn take_on(&self) -> Result<()> {
+        let options = &self.store.options;
+        if options.read_only || options.identity.is_none() || options.remembered.is_some() {
+            return Ok(());
+        }
+        let versions = &self.store.versions;
+        let option = identity::taken_on(&versions.state(), &**versions.disk());
+        let edit = Edit { options: vec![option], ..Edit::default() };
+        match self.store.install(edit) {
+            // It keeps the id that it has, or goes without: the next opening draws one.
+            Err(Error::DiskFull(_)) => Ok(()),
+            done => done,
+        }
     }
 
     /// Says in the log what the store lacks, and what to do.
