@@ -138,6 +138,8 @@ fn one_program(
                 }
             }
             Err(Outcome::Different(found)) => {
+                // A transaction that is open would keep the database from those that repeat the program.
+                drop(session);
                 return shrunk(lab, server, seed, &steps, found).map(Some);
             }
             Err(Outcome::Lost(failure)) => return Err(lost(Outcome::Lost(failure))),
