@@ -166,10 +166,11 @@ test-short: links ## the tests in SQL in which the servers differ; CI runs it wi
 	@$(call say,running the tests in which MariaDB's releases differ on $(SERVER) (a minute))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-short $(SUITE) $(DIFFERING_TESTS)
 
-test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard: [TESTS="pages"]
-	@$(call say,running the manual's examples (fifteen seconds))
+test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard; make server and make shell: [TESTS="pages"]
+	@$(call say,running the manual's examples (half a minute))
 	@scripts/setup/packages.sh python3
 	@MANUAL_WORK=$(BUILD)/manual-test scripts/test/manual.py $(TESTS)
+	@WORK=$(BUILD)/server-test scripts/test/server.sh
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
 	@$(call say,installing the library and building programs against it (half a minute))

@@ -30,9 +30,11 @@ server_pid() {
   fi
 }
 
-client() { "$PREFIX/bin/mariadb" --no-defaults --user=root --socket="$SOCKET" "$@"; }
+# (No TLS over a socket: a server without it refuses a client that asks for it.)
+client() { "$PREFIX/bin/mariadb" --no-defaults --skip-ssl --user=root --socket="$SOCKET" "$@"; }
 
-answers() { client --silent --execute 'DO 0' >/dev/null 2>&1; }
+# REFUSAL is the client's error when none answers.
+answers() { REFUSAL=$(client --silent --execute 'DO 0' 2>&1 >/dev/null); }
 
 has_tidesdb() {
   [ "$(client -N -B -e "SELECT COUNT(*) FROM information_schema.ENGINES

@@ -19,13 +19,23 @@ check_engine() {
   return 1
 }
 
-# A server that recovers a large log may take its time: as long as it lives, we wait.
+# A server that recovers a large log may take its time: as long as it lives, we wait. One that has opened its
+# socket and turns its own client away does so for good: after 10 s that ends the wait.
 wait_until_it_answers() {
-  local pid=$1 start=$SECONDS told=0
+  local pid=$1 start=$SECONDS told=0 refused=
   until answers; do
     if ! kill -0 "$pid" 2>/dev/null; then
       log_end
       fail "the server ended before it answered"
+    fi
+    # 2002, 2003: nobody listens yet.
+    case $REFUSAL in
+      *'ERROR 2002 '* | *'ERROR 2003 '*) refused= ;;
+      *) refused=${refused:-$SECONDS} ;;
+    esac
+    if [ -n "$refused" ] && [ $((SECONDS - refused)) -ge 10 ]; then
+      say "the server runs (process $pid), and refuses its own client: $REFUSAL"
+      fail "an option of ${CNF:-$OPTIONS} may be why; make stop DATA=$DATA ends the server"
     fi
     if [ $((SECONDS - start)) -ge $((told + 10)) ]; then
       told=$((SECONDS - start))
