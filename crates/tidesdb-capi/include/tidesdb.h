@@ -574,6 +574,11 @@ void tidesdb_cursor_free_value(tidesdb_cursor *cursor);
 int tidesdb_cursor_get(tidesdb_cursor *cursor, tidesdb_txn *txn, const uint8_t *key, size_t key_size, int mode,
                        tidesdb_slice *value);
 
+enum { TIDESDB_IS_MISSING = 0, TIDESDB_IS_THERE = 1, TIDESDB_EXPIRES = 2 };
+/* Whether `count` keys of a family are there, as tidesdb_cursor_get() in TIDESDB_READ_LATEST would find them: sets
+ * found[i] to one of the above for keys[i]. Keys that ascend are found several times faster than one by one. */
+int tidesdb_find_keys(tidesdb_txn *txn, tidesdb_family *family, const tidesdb_slice *keys, size_t count, uint8_t *found);
+
 enum {
   TIDESDB_SEEK_AT_OR_AFTER = 0,  /* first row with key >= `key` */
   TIDESDB_SEEK_AFTER = 1,        /* first row with key > `key` and not starting with it */

@@ -55,6 +55,11 @@ pub struct SeekC {
     pub(crate) batch_hint: u16,
 }
 
+/// Answers of `tidesdb_find_keys`.
+const IS_MISSING: u8 = 0;
+const IS_THERE: u8 = 1;
+const EXPIRES: u8 = 2;
+
 const SKIP_LOCKED: u32 = 16;
 const PEEK_LOCKED: u32 = 32;
 
@@ -225,6 +230,45 @@ pub unsafe extern "C" fn tidesdb_cursor_get(
             Err(Error::LockTimeout) if skip => Ok(SKIPPED),
             Err(error) => Err(error),
         }
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_find_keys(
+    txn: *mut TxnHandle,
+    family: *mut FamilyHandle,
+    keys: *const Slice,
+    count: usize,
+    found: *mut u8,
+) -> c_int {
+    guard(|| {
+        if count == 0 {
+            return Ok(OK);
+        }
+        // SAFETY: the crate's contract.
+        let (handle, family) = unsafe { (given(txn)?, given(family)?) };
+        handle.check_store(family)?;
+        // SAFETY: as above.
+        unsafe { (given(keys)?, given(found)?) };
+        // SAFETY: as above; neither is null.
+        let keys = unsafe { std::slice::from_raw_parts(keys, count) };
+        // SAFETY: as above.
+        let found = unsafe { std::slice::from_raw_parts_mut(found, count) };
+        let mut answers = found.iter_mut();
+        // SAFETY: as above.
+        let txn = unsafe { handle.txn() };
+        // SAFETY: as above.
+        txn.find_all(&family.family, keys.iter().map(|key| unsafe { key.bytes() }), |answer| {
+            if let Some(found) = answers.next() {
+                *found = match answer {
+                    None => IS_MISSING,
+                    Some(0) => IS_THERE,
+                    Some(_) => EXPIRES,
+                };
+            }
+        })?;
+        Ok(OK)
     })
 }
 

@@ -1318,6 +1318,9 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_lock_table(NULL, family, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_key(NULL, family, (const uint8_t *)"k", 1));
   IS(TIDESDB_INVALID, tidesdb_lock_advisory(NULL, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
+  uint8_t is_there[2] = {9, 9};
+  tidesdb_slice looked_for[2] = {slice("a"), slice("k")};
+  IS(TIDESDB_INVALID, tidesdb_find_keys(NULL, family, looked_for, 2, is_there));
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(NULL, NULL, 0));
   tidesdb_txn_order(NULL);
   IS(TIDESDB_INVALID, tidesdb_txn_finish(NULL, 0));
@@ -1389,6 +1392,13 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_prepare(txn, (const uint8_t *)xid, sizeof xid));
   IS(TIDESDB_INVALID, tidesdb_lock_table(txn, family, 9));
   IS(TIDESDB_INVALID, tidesdb_lock_key(txn, NULL, (const uint8_t *)"k", 1));
+  IS(TIDESDB_INVALID, tidesdb_find_keys(txn, NULL, looked_for, 2, is_there));
+  IS(TIDESDB_INVALID, tidesdb_find_keys(txn, family, NULL, 2, is_there));
+  IS(TIDESDB_INVALID, tidesdb_find_keys(txn, family, looked_for, 2, NULL));
+  OK(tidesdb_find_keys(txn, family, NULL, 0, NULL));
+  CHECK(is_there[0] == 9 && is_there[1] == 9);
+  OK(tidesdb_find_keys(txn, family, looked_for, 2, is_there));
+  CHECK(is_there[0] == TIDESDB_IS_MISSING && is_there[1] == TIDESDB_IS_THERE);
   IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, NULL, (const uint8_t *)"k", 1, TIDESDB_LOCK_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_INTENT_SHARED));
   IS(TIDESDB_INVALID, tidesdb_lock_advisory(txn, family, (const uint8_t *)"k", 1, TIDESDB_LOCK_INTENT_EXCLUSIVE));

@@ -3,7 +3,8 @@
 //! entries, has the parents' advisory locks (`docs/protocols.md` 4.14).
 //!
 //! - A child's insertion takes the parent's advisory lock shared. Then it looks for the parent, by a current read. Where
-//!   there is none it locks the parent's row shared, which waits for an inserter, and looks again.
+//!   there is none it locks the parent's row shared, which waits for an inserter, and looks again. A statement of several
+//!   children may write all of them first.
 //! - A parent's deletion takes its advisory lock exclusively. Then it looks for children, by a current read. One that it
 //!   finds it locks shared, which waits for a deleter, and looks again. A child that is still there refuses it.
 //! - A child's deletion and a parent's insertion take no advisory lock.
@@ -146,6 +147,32 @@ impl Model {
         Ok(Done::Child)
     }
 
+    /// Children of several parents: all are written first, then the parents' locks are taken, then the parents are looked
+    /// for together. Without one of them the statement is undone.
+    fn insert_children(&self, txn: &mut Transaction, rng: &mut Rng) -> Result<Done> {
+        let of: Vec<u64> = (0..PARENTS).filter(|_| rng.one_in(2)).collect();
+        for &of in &of {
+            txn.put(&self.children, &child(of, rng.below(CHILDREN)), b"child")?;
+        }
+        pause(rng);
+        for &of in &of {
+            self.advise(txn, &parent(of), Mode::Shared)?;
+        }
+        let parents: Vec<_> = of.into_iter().map(parent).collect();
+        let mut missing = Vec::new();
+        let mut looked_for = parents.iter();
+        txn.find_all(&self.parents, parents.iter().map(Vec::as_slice), |found| {
+            missing.extend(looked_for.next().filter(|_| found.is_none()));
+        })?;
+        for parent in missing {
+            if txn.get(&self.parents, parent, ReadMode::Shared)?.is_none() {
+                txn.statement_rollback();
+                return Ok(Done::OrphanRefused);
+            }
+        }
+        Ok(Done::Child)
+    }
+
     fn delete_parent(&self, txn: &mut Transaction, rng: &mut Rng) -> Result<Done> {
         let of = rng.below(PARENTS);
         self.advise(txn, &parent(of), Mode::Exclusive)?;
@@ -168,7 +195,8 @@ impl Model {
 
     fn statement(&self, txn: &mut Transaction, rng: &mut Rng) -> Result<Done> {
         match rng.below(12) {
-            0..=3 => self.insert_child(txn, rng),
+            0..=2 => self.insert_child(txn, rng),
+            3 => self.insert_children(txn, rng),
             4..=6 => self.delete_parent(txn, rng),
             7 | 8 => txn.put(&self.parents, &parent(rng.below(PARENTS)), b"parent").map(|()| Done::Other),
             9 | 10 => {

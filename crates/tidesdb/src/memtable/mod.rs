@@ -30,4 +30,4 @@ mod tree;
 mod version_chain;
 
 pub use arena::ArenaPool;
-pub use memtable::Memtable;
+pub use memtable::{Memtable, TreeRef};

@@ -3,6 +3,7 @@
 //! A [`Store`] has no threads and no locks on keys of its own. [`crate::txn::Transactions`] add locks, prepared
 //! transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.
 
+pub(crate) mod ascending_gets;
 pub mod catalog;
 pub mod commit_batch;
 pub(crate) mod counter;

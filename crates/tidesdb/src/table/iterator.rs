@@ -467,6 +467,19 @@ impl SsTableIterator {
     }
 }
 
+impl SsTableIterator {
+    /// Stands on `key` if it has a visible version here, else nowhere. Of keys that ascend most are found in the block of
+    /// the one before.
+    pub fn find(&mut self, key: &[u8]) -> Result<bool> {
+        if !self.begin_seek() {
+            return Ok(false);
+        }
+        let Some((slot, true)) = self.locate(key)? else { return Ok(false) };
+        self.slot = slot;
+        Ok(matches!(self.resolve()?, BlockSlot::Visible))
+    }
+}
+
 impl InternalIterator for SsTableIterator {
     fn seek_to_first(&mut self) -> Result<()> {
         if !self.begin_seek() {

@@ -133,6 +133,16 @@ impl SsTable {
         passes.map_err(|damage| self.damage(handle, damage))
     }
 
+    /// Whether `key` may be here, by the fences and a filter of the whole table.
+    pub fn may_contain(&self, key: &[u8]) -> Result<bool> {
+        if !self.covers(key) {
+            return Ok(false);
+        }
+        let opened = self.opened()?;
+        Ok(opened.footer.filter_layout != FilterLayout::Whole
+            || self.passes_whole_filter(opened, filter::hash_key(key))?)
+    }
+
     /// Whether a key that begins with `prefix` may be here: false only if there is none. Fences answer for
     /// any prefix, filters for those of at least the table's prefix length.
     pub fn may_contain_prefix(&self, prefix: &[u8]) -> Result<bool> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Found, OnMissing, Own, ReadMode, Transaction};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
+use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
 use crate::ttl::{expiry_of, value_of, EXPIRY_LEN};
 use crate::types::FamilyId;
@@ -80,5 +81,34 @@ impl Transaction {
             newly_locked = self.settle_missing(family.id(), key, lock, on_missing, newly_locked)?;
         }
         Ok(Found { live, expiry, newly_locked })
+    }
+
+    /// Looks for the newest versions of `keys`, as [`ReadMode::Latest`] does for each of them, and gives `each` their
+    /// answers in their order: when the entry expires (0: never), or `None` where there is none. Neighbours that ascend
+    /// are cheap.
+    pub fn find_all<'k>(
+        &mut self,
+        family: &Arc<Family>,
+        keys: impl Iterator<Item = &'k [u8]>,
+        mut each: impl FnMut(Option<u64>),
+    ) -> Result<()> {
+        self.require_active()?;
+        let seq = self.read_seq(ReadMode::Latest)?;
+        self.check_family(family, seq)?;
+        let view = self.store.view();
+        // A drop since the check above has marked the family, and then taken its tables away.
+        family.check_live()?;
+        let mut committed = AscendingGets::new(&view, family.id(), seq);
+        for key in keys {
+            let found = |kind, stored: &[u8]| {
+                self.sees(kind, stored, ReadMode::Latest).then(|| expiry_of(kind, stored))
+            };
+            let own = self.own(family.id(), key)?;
+            each(match own.as_ref().map(Own::stored) {
+                Some((kind, stored)) => found(kind, stored),
+                None => committed.newest(key)?.and_then(|entry| found(entry.kind, entry.value)),
+            });
+        }
+        Ok(())
     }
 }
