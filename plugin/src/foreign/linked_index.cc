@@ -18,6 +18,14 @@ Slice value_of(const KeyPart &part, const uchar *record) {
   return value;
 }
 
+/* Whether a value has the same bytes as either part, which can_stand_for() each other. */
+bool is_encoded_alike(const KeyPart &a, const KeyPart &b) {
+  return a.kind == b.kind && a.storage == b.storage && a.nullable == b.nullable &&
+         a.descending == b.descending && a.pad_space == b.pad_space && a.trim == b.trim && !a.filled &&
+         !b.filled && a.ends_at_nul == b.ends_at_nul && a.levels == b.levels && a.unit == b.unit &&
+         a.charset == b.charset && a.characters == b.characters;
+}
+
 /* The value as it stands in a CHAR that is compared with the spaces that fill it up. */
 void fill_up(const KeyPart &part, Slice value, ByteBuffer *out) {
   CHARSET_INFO *cs = part.charset;
@@ -162,6 +170,17 @@ int LinkedIndex::look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key)
     status = row_key(key);
   expires_ = status == TIDESDB_OK && cursor_->rows[cursor_->position].expiry != 0;
   return status;
+}
+
+bool LinkedIndex::can_look_for_all(const std::vector<KeyPart> &parts) const {
+  if (!whole_ || current_rows_ || parts.size() != as_.size()) return false;
+  for (size_t i = 0; i < parts.size(); i++)
+    if (!is_encoded_alike(parts[i], as_[i])) return false;
+  return true;
+}
+
+int LinkedIndex::look_for_all(tidesdb_txn *txn, const Slice *values, size_t count, uchar *found) {
+  return tidesdb_find_keys(txn, searched(), values, count, found);
 }
 
 int LinkedIndex::look_on(tidesdb_txn *txn, int mode, ByteBuffer *key) {

@@ -41,6 +41,11 @@ class LinkedIndex {
   int look(tidesdb_txn *txn, Slice search, int mode, ByteBuffer *key);
   /* The next one after look() with `key`. */
   int look_on(tidesdb_txn *txn, int mode, ByteBuffer *key);
+  /* Whether values that are encoded as `parts` say can be looked for by look_for_all(). */
+  bool can_look_for_all(const std::vector<KeyPart> &parts) const;
+  /* Looks for rows with each of `count` values, which ascend, as look() without a key does. Sets found[i] to
+     an answer of tidesdb_find_keys(). */
+  int look_for_all(tidesdb_txn *txn, const Slice *values, size_t count, uchar *found);
   /* Whether what look() without a key has found expires. */
   bool expires() const { return expires_; }
   /* Whether the row with this key is there, once it is locked shared. */

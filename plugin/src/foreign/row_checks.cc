@@ -29,7 +29,8 @@ bool RowChecks::Link::differs(const uchar *a, const uchar *b) const {
   return std::any_of(own.begin(), own.end(), [&](const KeyPart &part) { return part_differs(part, a, b); });
 }
 
-RowChecks::RowChecks(TABLE *table, const std::string &name) : table_(table), name_(name) {}
+RowChecks::RowChecks(TABLE *table, const std::string &name)
+    : table_(table), name_(name), is_filled_(is_intermediate(name)) {}
 
 bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const {
   const Columns columns(*table_);
@@ -60,13 +61,12 @@ bool RowChecks::refresh() {
   const uint64_t generation = foreign::generation();
   if (generation_ == generation) return false;
   generation_ = generation;
-  const bool is_filled = is_intermediate(name_);
   bool changed = false;
   const auto take = [&](std::vector<Link> *links, const ForeignKeys &keys, bool is_child) {
     std::vector<Link> before;
     before.swap(*links);
     for (const auto &key : keys) {
-      if (is_child && is_filled && !key->is_new) continue;
+      if (is_child && is_filled_ && !key->is_new) continue;
       const auto known =
           std::find_if(before.begin(), before.end(), [&](const Link &link) { return link.key == key; });
       if (known != before.end()) {
@@ -168,11 +168,10 @@ void RowChecks::name_guard(const Link &link, const uchar *record) {
   append_values(link.plain, link.own, record, &guard_, &scratch_);
 }
 
-/* Locks what name_guard() named. */
-int RowChecks::guard(Session *session, Link *link, int mode) {
+/* Locks a guard by its name. */
+int RowChecks::guard(Session *session, Link *link, Slice name, int mode) {
   if (!link->guards) link->guards = foreign::guards_of(link->key->number);
   if (!link->guards) return HA_ERR_TABLE_DEF_CHANGED;
-  const Slice name = guard_.slice();
   const int status = tidesdb_lock_advisory(session->txn(), link->guards.get(), name.data, name.size, mode);
   if (status == TIDESDB_NO_SUCH_FAMILY) return HA_ERR_TABLE_DEF_CHANGED;
   return status == TIDESDB_OK ? 0 : session->fail(status);
@@ -180,8 +179,7 @@ int RowChecks::guard(Session *session, Link *link, int mode) {
 
 /* Whether the key refers to this table, which may be one that an ALTER makes to take its place. */
 bool RowChecks::is_own(const ForeignKey &key) const {
-  return key.parent == name_ ||
-         (is_intermediate(name_) && key.parent == foreign::altered_table(table_->in_use));
+  return key.parent == name_ || (is_filled_ && key.parent == foreign::altered_table(table_->in_use));
 }
 
 /* A row that comes with the value it refers to. */
@@ -212,15 +210,21 @@ static int refuse_parent(Session *session, const ForeignKey &key) {
                          " that expires (tidesdb_ttl); write that row anew without it");
 }
 
+/* Of the row in `record`, or, where that is nullptr, with the value that was put off. */
 int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record,
-                               bool *found) {
+                               Slice value, bool *found) {
   *found = false;
   /* Twice: the table may have been made anew since it was looked for. */
   for (int tries = 0; tries < 2; tries++) {
     LinkedIndex *parent;
     if (const int error = other_side(link, true, &parent)) return error;
     if (!parent) return 0;
-    parent->make_search(link->own, record, &search_);
+    if (record)
+      parent->make_search(link->own, record, &search_);
+    else if (parent->can_look_for_all(link->plain))
+      search_.assign(value);
+    else
+      return HA_ERR_TABLE_DEF_CHANGED;
     /* Who fills a table has its rows in a transaction of its own. */
     tidesdb_txn *reader = is_own(*link->key) ? txn : session->txn();
     int status = parent->look(reader, search_.slice(), TIDESDB_READ_LATEST, nullptr);
@@ -281,24 +285,32 @@ int RowChecks::violated(Session *session, const Link &link, int error) {
   return error;
 }
 
+CheckedValues::Moment RowChecks::now(const Session &session) const {
+  return {session.transaction_number(), static_cast<ulonglong>(table_->in_use->query_id), session.removals()};
+}
+
+int RowChecks::check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now,
+                               Link *link, const uchar *record) {
+  if (refers_to_own_row(*link, record)) return 0;
+  name_guard(*link, record);
+  if (link->checked.has(now, guard_.slice())) return 0;
+  /* Of a table that an ALTER fills the server keeps writers of the parent out. */
+  if (!is_filled_)
+    if (const int error = guard(session, link, guard_.slice(), TIDESDB_LOCK_SHARED)) return error;
+  bool found;
+  if (const int error = look_for_parent(session, txn, link, record, {nullptr, 0}, &found)) return error;
+  if (!found) return violated(session, *link, HA_ERR_NO_REFERENCED_ROW);
+  link->checked.add(now, guard_.slice());
+  return 0;
+}
+
 int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar *old_record,
                                 const uchar *record) {
   session->cascade().violation.clear();
-  const bool is_filled = is_intermediate(name_);
-  const CheckedValues::Moment now{session->transaction_number(),
-                                  static_cast<ulonglong>(table_->in_use->query_id), session->removals()};
+  const CheckedValues::Moment moment = now(*session);
   for (Link &link : references_) {
     if (link.has_null(record) || (old_record && !link.differs(old_record, record))) continue;
-    if (refers_to_own_row(link, record)) continue;
-    name_guard(link, record);
-    if (link.checked.has(now, guard_.slice())) continue;
-    /* Of a table that an ALTER fills the server keeps writers of the parent out. */
-    if (!is_filled)
-      if (const int error = guard(session, &link, TIDESDB_LOCK_SHARED)) return error;
-    bool found;
-    if (const int error = look_for_parent(session, txn, &link, record, &found)) return error;
-    if (!found) return violated(session, link, HA_ERR_NO_REFERENCED_ROW);
-    link.checked.add(now, guard_.slice());
+    if (const int error = check_reference(session, txn, moment, &link, record)) return error;
   }
   return 0;
 }
@@ -360,7 +372,7 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
       return violated(session, link, HA_ERR_ROW_IS_REFERENCED);
     }
     name_guard(link, record);
-    const int error = guard(session, &link, TIDESDB_LOCK_EXCLUSIVE);
+    const int error = guard(session, &link, guard_.slice(), TIDESDB_LOCK_EXCLUSIVE);
     if (error == HA_ERR_TABLE_DEF_CHANGED && is_gone(link)) continue;
     if (error) return error;
     if (acts) {
@@ -404,6 +416,7 @@ int RowChecks::refuse_expiring(Session *session, size_t number) const {
 }
 
 void RowChecks::reset() {
+  forget_put_off();
   for (std::vector<Link> *links : {&references_, &referrers_})
     for (Link &link : *links)
       if (link.other) link.other->reset();

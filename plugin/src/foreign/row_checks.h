@@ -11,6 +11,9 @@
   sides whatever ALTER and RENAME make of the tables. An UPDATE that leaves the referenced columns takes no
   guard, and references share theirs (as FOR KEY SHARE does in PostgreSQL).
 
+  A statement that inserts very many rows may put its references off, and look for the parents of many rows at
+  a time: with the guards first, as for one (foreign/pending_values.h).
+
   A parent that is not there may be on its way: whoever inserts it has its key locked, and is waited for. A
   child that is there may be going: its row is locked, and looked for once more.
 
@@ -25,6 +28,7 @@
 
 #include "foreign/checked_values.h"
 #include "foreign/linked_index.h"
+#include "foreign/pending_values.h"
 #include "foreign/registry.h"
 #include "txn/session.h"
 
@@ -75,6 +79,22 @@ class RowChecks {
     the server's.
   */
   int check_references(Session *session, tidesdb_txn *txn, const uchar *old_record, const uchar *record);
+  /* From now on references of inserted rows may be put off. The statement inserts, deletes nothing, and
+     nothing else happens in it that changes a parent. */
+  void begin_putting_off();
+  bool puts_off() const { return puts_off_; }
+  /* As check_references() of an insertion, or puts the references off. The row is still to be written. */
+  int put_off_references(Session *session, const uchar *record);
+  /* The row of the last put_off_references() is written, or fails with `error`: a server's error, which an
+     earlier row without a parent comes before. Looks for parents when very many are put off. 0 or an error.
+   */
+  int after_row(Session *session, int error);
+  /* Looks for all parents that were put off; ends putting off. */
+  int finish_putting_off(Session *session);
+  /* The statement has failed: they do not count any more. Returns whether there were any. */
+  bool forget_put_off();
+  /* Number of the row, beginning with 0, whose reference was the last one violated after it was put off. */
+  uint violating_row() const { return violating_row_; }
   /* Whether a DELETE, or an UPDATE to `new_record`, changes rows that refer to this one. */
   bool has_actions(const uchar *record, const uchar *new_record) const;
   /* No row refers to what goes with a DELETE, or an UPDATE to `new_record`, or it follows: then the row is
@@ -109,7 +129,9 @@ class RowChecks {
     std::unique_ptr<LinkedIndex> other;
     foreign::Guards guards;
     CheckedValues checked;
-    bool is_sought = false; /* `other` was looked for, at this generation */
+    std::unique_ptr<PendingValues> pending; /* nullptr: references are not put off */
+    bool is_decided = false;                /* `pending` says so of this statement */
+    bool is_sought = false;                 /* `other` was looked for, at this generation */
     uint64_t sought_at = 0;
 
     enum_fk_option action(const uchar *new_record) const {
@@ -129,10 +151,26 @@ class RowChecks {
   bool is_gone(const Link &link) const;
   bool waits(const Session &session) const;
   void name_guard(const Link &link, const uchar *record);
-  int guard(Session *session, Link *link, int mode);
+  int guard(Session *session, Link *link, Slice name, int mode);
   bool is_own(const ForeignKey &key) const;
   bool refers_to_own_row(const Link &link, const uchar *record);
-  int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, bool *found);
+  int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, Slice value,
+                      bool *found);
+  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now, Link *link,
+                      const uchar *record);
+  CheckedValues::Moment now(const Session &session) const;
+
+  /* A reference among those of a statement: rows are gone through one after the other, and in each row its
+   * keys. */
+  struct Place {
+    uint row;
+    size_t key;
+    bool operator<(const Place &other) const { return row != other.row ? row < other.row : key < other.key; }
+  };
+  int decide_putting_off(Link *link);
+  int check_put_off(Session *session, Place before);
+  int check_put_off(Session *session, size_t key, Place *first);
+  int look_for_parents(Session *session, Link *link, const Slice *values, size_t count, uchar *found);
   int look_for_child(Session *session, Link *link, const uchar *record, bool *found);
   int act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
                       ReferrerActions *actions);
@@ -141,6 +179,11 @@ class RowChecks {
   TABLE *table_;
   std::string name_;
   uint64_t generation_ = 0;
+  bool is_filled_ = false; /* an ALTER fills the table */
+  bool puts_off_ = false;
+  uint rows_ = 0;         /* since begin_putting_off() */
+  Place immediate_{0, 0}; /* the reference that was found violated at once */
+  uint violating_row_ = 0;
   std::vector<Link> references_, referrers_;
   ByteBuffer search_, guard_, key_, last_key_, scratch_;
 };

@@ -15,6 +15,7 @@
 #include "foreign/registry.h"
 #include "handler/snapshot_reader.h"
 #include "row/row_end.h"
+#include "txn/applier.h"
 
 using namespace tidesdb;
 
@@ -137,6 +138,13 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
     if (row_checks_ && old_record) session_->note_removal();
     return apply_writes();
   }
+  if (inserts_.begins) begin_putting_off();
+  const int error = apply_with_checks(old_record, new_record, moves);
+  if (!row_checks_->puts_off()) return error;
+  return with_violating_row(row_checks_->after_row(session_, error));
+}
+
+int ha_tidesdb::apply_with_checks(const uchar *old_record, const uchar *new_record, bool moves) {
   const uchar *referred = row_checks_->current(with_indexed_columns(old_record, &buffers_.old_columns)),
               *referring = row_checks_->current(with_indexed_columns(new_record, &buffers_.new_columns));
   const bool may_refer = referred && row_checks_->is_referenced();
@@ -146,6 +154,7 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
   /* A row that moves is a new one to who looks for children at the time, and has passed its place. */
   const auto check_references = [&] {
     if (!referring || !row_checks_->has_references()) return 0;
+    if (row_checks_->puts_off()) return row_checks_->put_off_references(session_, referring);
     return row_checks_->check_references(session_, session_->txn(), moves ? nullptr : referred, referring);
   };
   if (acts) {
@@ -165,6 +174,49 @@ int ha_tidesdb::apply_checked(const uchar *old_record, const uchar *new_record, 
   tidesdb_txn_savepoint_release(session_->txn(), before);
   if (written && written != HA_ERR_FOUND_DUPP_KEY) return written;
   return status == TIDESDB_OK ? error : fail(status);
+}
+
+/*
+  The server says so of statements that insert many rows, and neither run triggers or stored functions nor
+  read the table that they insert into.
+*/
+void ha_tidesdb::start_bulk_insert(ha_rows, uint) { inserts_.begins = true; }
+
+/* With the first row. References are put off where a row that is refused ends the statement, and nothing but
+   insertions into this table happens in it. */
+void ha_tidesdb::begin_putting_off() {
+  inserts_.begins = false;
+  THD *thd = table->in_use;
+  const LEX *lex = thd->lex;
+  const bool is_load = lex->sql_command == SQLCOM_LOAD;
+  if (!is_load && lex->sql_command != SQLCOM_INSERT_SELECT) return;
+  if (lex->duplicates != DUP_ERROR || lex->ignore || inserts_.ignores_duplicates) return;
+  if (thd->in_sub_stmt || bulk_ || table->versioned() || is_applier(thd) || !row_checks_->has_references())
+    return;
+  inserts_.first_row = is_load ? thd->get_stmt_da()->current_row_for_warning() : 0;
+  row_checks_->begin_putting_off();
+}
+
+/* Of a row that was refused later the statement's error tells the number. Others have none. */
+int ha_tidesdb::with_violating_row(int error) const {
+  if (error == HA_ERR_NO_REFERENCED_ROW && inserts_.first_row != 0)
+    table->in_use->get_stmt_da()->reset_current_row_for_warning(
+        static_cast<int>(inserts_.first_row + row_checks_->violating_row()));
+  return error;
+}
+
+/* Also after a statement that has failed. Of INSERT ... SELECT the server takes the error that is returned,
+   of others my_errno. */
+int ha_tidesdb::end_bulk_insert() {
+  inserts_.begins = false;
+  if (!row_checks_ || !row_checks_->puts_off()) return 0;
+  int error = 0;
+  if (!table->in_use->is_error())
+    error = with_violating_row(row_checks_->finish_putting_off(session_));
+  else if (row_checks_->forget_put_off())
+    error = HA_ERR_GENERIC;
+  if (error) my_errno = error;
+  return error;
 }
 
 int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_record,

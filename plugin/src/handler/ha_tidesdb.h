@@ -318,6 +318,11 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool checks_foreign_keys() const;
   /* `moves`: an UPDATE gives the row another primary key. */
   int apply_checked(const uchar *old_record, const uchar *new_record, bool moves = false);
+  int apply_with_checks(const uchar *old_record, const uchar *new_record, bool moves);
+  void start_bulk_insert(ha_rows rows, uint flags) override;
+  int end_bulk_insert() override;
+  void begin_putting_off();
+  int with_violating_row(int error) const;
   int apply_with_actions(const uchar *old_record, const uchar *new_record,
                          const std::function<int()> &check_references);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
@@ -433,6 +438,13 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* ChangedTables::epoch() when this table was added. */
   ulonglong noted_change_ = 0;
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
+  /* Many insertions, as the server tells of them. */
+  struct ManyRows {
+    bool begins = false; /* the first row is to come */
+    bool ignores_duplicates = false;
+    ulong first_row = 0; /* its number for errors; 0: they have none */
+  };
+  ManyRows inserts_;
 
   /* --- of the scan --- */
   tidesdb::Scan scan_;

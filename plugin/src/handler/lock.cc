@@ -154,6 +154,7 @@ int ha_tidesdb::reset() {
   writer_.forget_large();
   writer_.reset_cursors();
   if (row_checks_) row_checks_->reset();
+  inserts_ = {};
   for (const auto &[number, child] : child_tables_)
     if (child) child->end();
   if (other_rows_) other_rows_->reset();
@@ -174,6 +175,10 @@ int ha_tidesdb::extra(ha_extra_function operation) {
     case HA_EXTRA_NO_KEYREAD:
       scan_.entries_only = operation == HA_EXTRA_KEYREAD;
       scan_.columns_chosen = false;
+      break;
+    case HA_EXTRA_IGNORE_DUP_KEY:
+    case HA_EXTRA_NO_IGNORE_DUP_KEY:
+      inserts_.ignores_duplicates = operation == HA_EXTRA_IGNORE_DUP_KEY;
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
     case EXTRA_BEGIN_COPY:                 /* and CREATE TABLE ... SELECT */
