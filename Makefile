@@ -58,7 +58,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-sort test-mtr test-galera test-short test-install test-deb test-suites \
-  test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation test-manual manual \
+  test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -358,6 +358,14 @@ bench-isolation: links ## a contended read_write with snapshot isolation ON and 
 	@$(MAKE) --no-print-directory server DATA=$(ISOLATION_DATA) CNF=$(BUILD)/isolation.cnf
 	@DATA=$(ISOLATION_DATA) ROUNDS=$(ROUNDS) SECONDS_EACH=$(SECONDS_EACH) scripts/measure/snapshot-isolation.sh; \
 	  status=$$?; $(MAKE) --no-print-directory stop DATA=$(ISOLATION_DATA); exit $$status
+
+FOREIGN_DATA := $(BUILD)/foreign-keys
+
+bench-foreign-keys: links ## INSERT ... SELECT of children with foreign keys and without, both engines: [ROUNDS=n] [CHILDREN=n] [PARENTS="n n"]
+	@printf '[mariadbd]\nloose-tidesdb_unified_memtable_sync_mode=NONE\nloose-tidesdb_default_sync_mode=NONE\ninnodb_flush_log_at_trx_commit=0\ninnodb_buffer_pool_size=512M\n' > $(BUILD)/foreign-keys.cnf
+	@$(MAKE) --no-print-directory server DATA=$(FOREIGN_DATA) CNF=$(BUILD)/foreign-keys.cnf
+	@DATA=$(FOREIGN_DATA) ROUNDS=$(ROUNDS) scripts/measure/foreign-keys.sh; \
+	  status=$$?; $(MAKE) --no-print-directory stop DATA=$(FOREIGN_DATA); exit $$status
 
 clean: ## remove what was built here; servers' data and the shared prefix stay
 	rm -rf build target
