@@ -39,6 +39,7 @@ server_id = %d
 character_set_server = utf8mb4
 collation_server = utf8mb4_uca1400_ai_ci
 innodb_buffer_pool_size = 32M
+tidesdb_data_home_dir = "#tidesdb"
 tidesdb_block_cache_size = 32M
 tidesdb_unified_memtable_write_buffer_size = 32M
 """
@@ -153,12 +154,12 @@ class Manual:
         self.sessions = {}
         main = self.servers["main"]
         # The places that the manual names, and where the test has them.
-        self.places = [("/run/mysqld/mysqld.sock", main.socket), ("/var/lib/mysql", main.data + "/data"), ("/var/lib/tidesdb_data", main.data + "/tidesdb_data"),
+        self.places = [("/run/mysqld/mysqld.sock", main.socket), ("/var/lib/mysql", main.data + "/data"),
                        ("/backups", WORK + "/backups"), ("MASTER_HOST='primary'", "MASTER_HOST='127.0.0.1'"),
                        ("MASTER_PORT=3306", "MASTER_PORT=%d" % main.port)]
         self.bin = os.path.join(WORK, "bin")
         os.makedirs(self.bin)
-        for program in ("mariadb", "mariadb-dump", "mariadb-admin", "mariadb-binlog"):
+        for program in ("mariadb", "mariadb-dump", "mariadb-admin", "mariadb-binlog", "mariadb-check"):
             here = "--no-defaults" if program == "mariadb-binlog" else "--no-defaults --user=root --socket=$socket"
             self.wrapper(program, 'socket=%s\n[ "$1 $2" != "-h replica" ] || { socket=%s/replica/mysqld.sock; shift 2; }\n'
                          'exec %s/bin/%s %s "$@"' % (main.socket, WORK, PREFIX, program, here))

@@ -1,6 +1,6 @@
 //! Backups: shown, verified, restored.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
@@ -8,24 +8,12 @@ use tidesdb::internal::backup::{restore, verify, BackupInfo, Watch};
 use tidesdb::internal::io::Disk;
 use tidesdb::Error;
 
-use crate::cli::Backup;
+use crate::cli::{Backup, OneTable};
+use crate::home::store_of;
 use crate::moment::utc;
+use crate::one_table::{self, TableName, Wanted};
 use crate::output::{Failure, Out};
 use crate::DONE;
-
-/// Name of a store's directory in a server's data directory, and next to one.
-const INSIDE: &str = "#tidesdb";
-const BESIDE: &str = "tidesdb_data";
-
-/// Where a server on `data` without `tidesdb_data_home_dir` has its store.
-fn store_of(data: &Path) -> tidesdb::Result<PathBuf> {
-    let data = data.canonicalize().map_err(|e| Error::io("realpath", data, e))?;
-    let inside = data.join(INSIDE);
-    Ok(match (inside.is_dir(), data.parent()) {
-        (false, Some(parent)) => parent.join(BESIDE),
-        _ => inside,
-    })
-}
 
 fn describe(info: &BackupInfo, restored: Option<&Path>, out: &mut Out<'_>) -> Result<(), Failure> {
     let notes = info.notes.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
@@ -52,6 +40,23 @@ fn describe(info: &BackupInfo, restored: Option<&Path>, out: &mut Out<'_>) -> Re
     Ok(())
 }
 
+fn restore_table(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    table: &TableName,
+    one: &OneTable,
+    out: &mut Out<'_>,
+) -> Result<u8, Failure> {
+    let wanted = Wanted {
+        backup: dir,
+        table,
+        new_name: one.new_name.as_ref().unwrap_or(table),
+        server: one.login.address(),
+        scratch: one.scratch.as_deref(),
+    };
+    one_table::run(disk, &wanted, out)
+}
+
 /// Runs a command.
 pub fn run(disk: &Arc<dyn Disk>, command: Backup, out: &mut Out<'_>) -> Result<u8, Failure> {
     match command {
@@ -61,7 +66,10 @@ pub fn run(disk: &Arc<dyn Disk>, command: Backup, out: &mut Out<'_>) -> Result<u
             out.line(format_args!("{}: whole", dir.display()))?;
             describe(&info, None, out)?;
         }
-        Backup::Restore { dir, store, data_dir } => {
+        Backup::Restore { dir, store, data_dir, one } => {
+            if let Some(table) = &one.table {
+                return restore_table(disk, &dir, table, &one, out);
+            }
             let store = match (store, &data_dir) {
                 (Some(store), _) => store,
                 (None, Some(data)) => store_of(data)?,

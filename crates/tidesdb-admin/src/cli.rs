@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::connection::Address;
+use crate::one_table::TableName;
 use crate::output::Key;
 
 /// Exit statuses, a line each, without characters that a man page reads as commands.
@@ -29,12 +31,12 @@ pub struct Cli {
 pub enum Command {
     /// Read the whole store in the directory STORE, whose server is down, and list what is damaged
     Verify {
-        /// The store's directory
+        /// The store's directory, or the data directory of its server
         store: PathBuf,
     },
     /// Make a store of all that can be read of STORE, which it does not change; list what it leaves out
     Repair {
-        /// The damaged store's directory
+        /// The damaged store's directory, or the data directory of its server
         store: PathBuf,
         /// The new store's directory, empty or not there yet
         #[arg(long, value_name = "NEWDIR")]
@@ -42,12 +44,12 @@ pub enum Command {
     },
     /// Figures of a store that no server holds: files, entries, tombstones, key ranges and ages by family and level
     Stats {
-        /// The store's directory
+        /// The store's directory, or the data directory of its server
         store: PathBuf,
     },
     /// Merge all runs of a family, or of every family, into its last level; the server is down
     Compact {
-        /// The store's directory
+        /// The store's directory, or the data directory of its server
         store: PathBuf,
         /// Name of the family, as `stats` shows it, or a server's table as DATABASE/TABLE; all families if left out
         family: Option<String>,
@@ -103,19 +105,65 @@ pub enum Backup {
         /// The backup's directory
         dir: PathBuf,
     },
-    /// Verify a backup, then make a store of it and put the definitions of its tables into a data directory
+    /// Verify a backup, then make a store of it and put the definitions of its tables into a data directory. With --table
+    /// load one table of it into the server that runs
     #[command(group = ArgGroup::new("place").required(true).multiple(true))]
     Restore {
         /// The backup's directory
         dir: PathBuf,
-        /// The store's directory; by default the one of a server without `tidesdb_data_home_dir`: '#tidesdb' in DATA
-        /// where that exists, else 'tidesdb_data' next to DATA
+        /// The store's directory; by default where DATA says that its server has it, and in a new DATA where a server
+        /// without `tidesdb_data_home_dir` makes it: '#tidesdb' in DATA where that exists, else 'tidesdb_data' next to DATA
         #[arg(long, group = "place")]
         store: Option<PathBuf>,
         /// Data directory of a server that is down
         #[arg(long = "data-dir", value_name = "DATA", group = "place")]
         data_dir: Option<PathBuf>,
+        #[command(flatten)]
+        one: Box<OneTable>,
     },
+}
+
+/// A running server of this machine.
+#[derive(Args, Debug)]
+pub struct Login {
+    /// The server's socket; by default that of Debian's server
+    #[arg(long, value_name = "FILE", requires = "table", conflicts_with_all = ["store", "data_dir"])]
+    pub socket: Option<PathBuf>,
+    /// The user there
+    #[arg(long, value_name = "NAME", default_value = "root", requires = "table", conflicts_with_all = ["store", "data_dir"])]
+    pub user: String,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE", requires = "table", conflicts_with_all = ["store", "data_dir"])]
+    pub password_file: Option<PathBuf>,
+}
+
+impl Login {
+    /// Where it goes.
+    pub fn address(&self) -> Address<'_> {
+        Address {
+            socket: self.socket.as_deref(),
+            host: None,
+            port: 0,
+            user: &self.user,
+            password_file: self.password_file.as_deref(),
+        }
+    }
+}
+
+/// One table for a server that runs.
+#[derive(Args, Debug)]
+pub struct OneTable {
+    /// Restore this table alone, into the running server of this machine. A table of its name is not written over
+    #[arg(long, value_name = "DATABASE.TABLE", group = "place", conflicts_with_all = ["store", "data_dir"])]
+    pub table: Option<TableName>,
+    /// Its name there; without foreign keys and triggers then, whose names are taken
+    #[arg(long = "as", value_name = "DATABASE.TABLE", requires = "table", conflicts_with_all = ["store", "data_dir"])]
+    pub new_name: Option<TableName>,
+    #[command(flatten)]
+    pub login: Login,
+    /// A directory for a private server's files, on the backup's file system; by default the one around the backup
+    #[arg(long, value_name = "DIR", requires = "table", conflicts_with_all = ["store", "data_dir"])]
+    pub scratch: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -123,7 +171,7 @@ pub enum Log {
     /// End the log of a stopped server's store before its first missing file. Commits in the log after it are lost;
     /// later files are renamed. Without a missing file it changes nothing
     GiveUp {
-        /// The store's directory
+        /// The store's directory, or the data directory of its server
         store: PathBuf,
     },
 }
@@ -146,7 +194,7 @@ pub struct Shown {
 pub enum Dump {
     /// The edits of a manifest: a store's, or the file MANIFEST-...
     Manifest {
-        /// A store, or a manifest
+        /// A store, the data directory of its server, or a manifest
         path: PathBuf,
         /// Number of the first edit
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -156,7 +204,7 @@ pub enum Dump {
     },
     /// The records of the write-ahead log: of a store those that recovery reads, of a file wal/... all of it
     Wal {
-        /// A store, or a file of its log
+        /// A store, the data directory of its server, or a file of its log
         path: PathBuf,
         /// First sequence number, or first position as SEGMENT:OFFSET
         #[arg(long, value_name = "SEQUENCE|POSITION")]
@@ -245,13 +293,14 @@ mod tests {
         assert!(matches!(parse("backup show /b"), Ok(Command::Backup(Backup::Show { .. }))));
         assert!(matches!(parse("backup verify /b"), Ok(Command::Backup(Backup::Verify { .. }))));
         assert!(matches!(parse("log give-up /s"), Ok(Command::Log(Log::GiveUp { .. }))));
-        let Ok(Command::Backup(Backup::Restore { dir, store, data_dir })) =
+        let Ok(Command::Backup(Backup::Restore { dir, store, data_dir, .. })) =
             parse("backup restore /b --store /s --data-dir /d")
         else {
             panic!("restore is understood")
         };
         assert_eq!((dir, store, data_dir), ("/b".into(), Some("/s".into()), Some("/d".into())));
         assert!(parse("backup restore /b --data-dir /d").is_ok());
+        assert!(parse("backup restore /b --table a.t --as a.u --socket /s --scratch /x").is_ok());
         for line in [
             "backup",
             "verify",
@@ -265,6 +314,11 @@ mod tests {
             "backup restore /b --store",
             "backup restore /b --where /s",
             "backup restore --store /s",
+            "backup restore /b --table t",
+            "backup restore /b --table a.t --data-dir /d",
+            "backup restore /b --store /s --as a.t",
+            "backup restore /b --store /s --socket /x",
+            "backup restore /b --data-dir /s --user u",
             "log give-up --store",
             "dump",
             "dump wal",

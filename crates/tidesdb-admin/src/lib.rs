@@ -3,8 +3,12 @@
 //!
 //! - `cli`: the command line
 //! - `output`: text and JSON, bytes in words, failures
+//! - `home`: where a server has its store
 //! - `stores`, `backups`: whether a store or a backup is whole, repair, restore
 //! - `stats`, `compact`, `dump`: a store's figures, merging, its files record by record
+//! - `connection`: to a running server
+//! - `one_table`: one table of a backup, into a running server
+//! - `programs`: those of the running server
 //! - `advise`: which tables of a server can become TidesDB
 //! - `install`: man pages and completions
 
@@ -12,10 +16,14 @@ mod advise;
 mod backups;
 mod cli;
 mod compact;
+mod connection;
 mod dump;
+mod home;
 mod install;
 mod moment;
+mod one_table;
 mod output;
+mod programs;
 mod stats;
 mod stores;
 
@@ -27,6 +35,7 @@ use tidesdb::internal::io::RealDisk;
 use tidesdb::Error;
 
 use cli::{Cli, Command};
+use home::store_at;
 use output::{Failure, Out};
 
 /// Done; nothing is damaged.
@@ -89,14 +98,14 @@ fn execute(
 ) -> Result<u8, Failure> {
     let disk = RealDisk::shared();
     match command {
-        Command::Verify { store } => stores::verify(&disk, &store, out),
-        Command::Repair { store, to } => stores::repair(&disk, &store, &to, out),
-        Command::Log(cli::Log::GiveUp { store }) => stores::give_up_log(disk, &store, out),
+        Command::Verify { store } => stores::verify(&disk, &store_at(store), out),
+        Command::Repair { store, to } => stores::repair(&disk, &store_at(store), &to, out),
+        Command::Log(cli::Log::GiveUp { store }) => stores::give_up_log(disk, &store_at(store), out),
         Command::Backup(command) => backups::run(&disk, command, out),
-        Command::Stats { store } => stats::run(&disk, &store, out),
+        Command::Stats { store } => stats::run(&disk, &store_at(store), out),
         Command::Compact { store, family } => {
             let progress = on_terminal.then_some(err);
-            compact::run(&store, family.as_deref(), out, progress)
+            compact::run(&store_at(store), family.as_deref(), out, progress)
         }
         Command::Dump(command) => dump::run(&disk, command, out, err),
         Command::Advise(options) => advise::run(&options, out),

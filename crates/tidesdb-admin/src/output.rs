@@ -58,8 +58,7 @@ pub fn check_store(path: &Path) -> Result<(), Failure> {
     match path.join("CURRENT").is_file() {
         true => Ok(()),
         false => Err(Failure::Other(format!(
-            "there is no store in {}: a store's directory has a file CURRENT (a server's is tidesdb_data next to its data \
-             directory, or #tidesdb in it)",
+            "there is no store in {}: a store's directory has a file CURRENT; a server's data directory will do, too",
             path.display()
         ))),
     }

@@ -1,5 +1,6 @@
 //! Whether a store is whole, a copy of what is left of it, and the end of a log that lost files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use tidesdb::internal::backup::{self, StoreCheck, Watch};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::Disk;
 
+use crate::connection::quoted;
 use crate::output::{Failure, Out};
 use crate::{DONE, LEFT_OUT};
 
@@ -40,7 +42,58 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, out: &mut Out<'_>) -
     let check = backup::repair(disk, from, to, Watch::NONE)?;
     out.line(format_args!("{}: copied into {}", from.display(), to.display()))?;
     let some = "left out (rows in these places are missing, or as they were before their last changes):";
-    tell(to, &check, "nothing is left out", some, out)
+    let status = tell(to, &check, "nothing is left out", some, out)?;
+    for line in after_repair(&check) {
+        out.line(line)?;
+    }
+    Ok(status)
+}
+
+/// What the server's owner has to do with the copy. A row's entries in indexes are in other families than the row.
+fn after_repair(check: &StoreCheck) -> Vec<String> {
+    let tables: BTreeSet<String> = check.families.iter().filter_map(|family| table_of(family)).collect();
+    let mut lines = Vec::new();
+    if !tables.is_empty() {
+        lines.push("then, on the server with the copy (indexes may not fit the rows before):".to_string());
+        lines.extend(tables.into_iter().map(|table| format!("  REPAIR TABLE {table};")));
+    }
+    if check.is_log_cut {
+        lines.push(
+            "the log is cut: any table may lack changes that its indexes have, or have them alone;".into(),
+        );
+        lines.push("  on the server with the copy: mariadb-check --all-databases --auto-repair".into());
+    }
+    lines
+}
+
+/// The server's table that a family is of, as a statement names it. `None`: no server's, or one that an ALTER was making.
+fn table_of(family: &str) -> Option<String> {
+    let (path, _) = family.split_once('\0')?;
+    let (database, table) = path.split_once('/')?;
+    let table = table.split("#P#").next()?;
+    let is_own = !table.starts_with("#sql") && !database.starts_with('#');
+    is_own.then(|| format!("{}.{}", quoted(&decoded(database)), quoted(&decoded(table))))
+}
+
+/// A name of the server's files as statements have it. Letters that it writes in two characters stay as they are.
+fn decoded(name: &str) -> String {
+    let mut out = String::new();
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('@') {
+        out.push_str(before);
+        let code = after.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        match code.and_then(char::from_u32) {
+            Some(letter) => {
+                out.push(letter);
+                rest = &after[4..];
+            }
+            None => {
+                out.push('@');
+                rest = after;
+            }
+        }
+    }
+    out + rest
 }
 
 /// Ends the log before its first missing file.
@@ -64,4 +117,21 @@ pub fn give_up_log(disk: Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Resu
         None => out.line(format_args!("{}: nothing of the log is kept", store.display()))?,
     }
     Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_names_the_tables_whose_indexes_may_not_fit() {
+        let families =
+            ["shop/t\0p", "shop/t\0i\0\0\0\x01", "shop/a@0020b@002d#P#p0\0p", "shop/#sql-1\0p", "fruit"];
+        let check = StoreCheck { families: families.map(String::from).into(), ..StoreCheck::default() };
+        let lines = after_repair(&check);
+        assert_eq!(lines[1..], ["  REPAIR TABLE `shop`.`a b-`;", "  REPAIR TABLE `shop`.`t`;"]);
+        assert!(after_repair(&StoreCheck::default()).is_empty());
+        let cut = after_repair(&StoreCheck { is_log_cut: true, ..StoreCheck::default() });
+        assert!(cut[1].contains("--auto-repair"), "{cut:?}");
+    }
 }

@@ -11,8 +11,8 @@ pub mod api {
 #[doc(hidden)]
 pub mod backup {
     pub use crate::backup::{
-        family_names, lock_for_reading, read_log, repair, restore, tables_of_file, verify, verify_store,
-        Backup, BackupInfo, BackupOptions, LogRead, StoreCheck, Watch, INFO,
+        family_names, lock_for_reading, read_log, repair, restore, restore_part, tables_of_file, verify,
+        verify_store, Backup, BackupInfo, BackupOptions, LogRead, Part, StoreCheck, Watch, INFO,
     };
 }
 

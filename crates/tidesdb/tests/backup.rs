@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin_as, env, Rng};
-use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch};
+use tidesdb::internal::backup::{restore, restore_part, verify, BackupOptions, Part, Watch};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::RealDisk;
 use tidesdb::internal::store::family::Family;
@@ -409,4 +409,62 @@ fn an_interrupted_restore_can_be_repeated() {
         stop_at += 1;
     }
     assert!(interrupted > 5, "{interrupted} places");
+}
+
+/// One family comes without the files of others; work on the store that this makes does not touch the backup.
+#[test]
+fn a_part_of_a_backup_reads_as_the_whole_and_leaves_it_alone() {
+    let directory = tempfile::tempdir().expect("directory");
+    let at = |name: &str| directory.path().join(name);
+    let db = Db::open(at("store"), options()).expect("opens");
+    for name in ["wanted", "other"] {
+        let family = db.create_family(name.as_bytes(), tidesdb::FamilyOptions::default()).expect("makes");
+        for n in 0..2000u32 {
+            let mut txn = begin(&db);
+            txn.put(&family, &n.to_be_bytes(), &[n as u8; 200]).expect("puts");
+            txn.commit().expect("commits");
+        }
+        db.flush().expect("flushes");
+        db.compact(&family).expect("merges");
+    }
+    std::fs::write(at("definition"), "wanted").expect("writes");
+    let mut backup = db.begin_backup(&at("backup"), BackupOptions::default()).expect("begins");
+    backup.take_point(Watch::NONE).expect("a point");
+    for name in ["wanted.frm", "other.frm"] {
+        backup.add_file(&at("definition"), name).expect("adds");
+    }
+    backup.finish(Watch::NONE).expect("finishes");
+
+    let disk = RealDisk::shared();
+    std::fs::create_dir(at("data")).expect("makes");
+    let part = |family: &'static [u8], store: &str| {
+        let part =
+            Part { family: &move |name: &[u8]| name == family, file: &|name: &str| name == "wanted.frm" };
+        restore_part(&disk, &at("backup"), &at(store), &at("data"), &part, Watch::NONE)
+    };
+    let refused = part(b"nobody", "part").expect_err("no such family").to_string();
+    assert!(refused.contains("has no such table") && !at("part").exists(), "{refused}");
+    part(b"wanted", "part").expect("restores");
+    assert!(part(b"wanted", "part").is_err(), "into a store that is there");
+    assert!(at("data/wanted.frm").exists() && !at("data/other.frm").exists());
+    let files = |store: &str| {
+        let names = std::fs::read_dir(at(store)).expect("lists").map(|entry| entry.expect("lists").path());
+        names.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).count()
+    };
+    assert!(files("part") < files("backup/store"), "{} of {}", files("part"), files("backup/store"));
+
+    let opened = Db::open(at("part"), options()).expect("opens");
+    let family = opened.family(b"wanted").expect("it is there");
+    let mut txn = begin(&opened);
+    for n in 0..2000u32 {
+        let found = txn.get(&family, &n.to_be_bytes(), ReadMode::Snapshot).expect("reads");
+        assert_eq!(found, Some(vec![n as u8; 200]), "{n}");
+        txn.put(&family, &n.to_be_bytes(), b"changed").expect("puts");
+    }
+    txn.commit().expect("commits");
+    opened.flush().expect("flushes");
+    opened.compact(&family).expect("merges");
+    drop(family);
+    opened.close().expect("closes");
+    verify(&disk, &at("backup"), Watch::NONE).expect("whole as before");
 }

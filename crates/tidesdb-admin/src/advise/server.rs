@@ -1,22 +1,14 @@
 //! What the adviser reads of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder, Row, Value};
 use tidesdb::internal::io::RealDisk;
 
 use super::table::{quoted, ForeignKey, Sort, Table};
 use crate::cli::Advise;
+use crate::connection::{Address, Connection};
 use crate::output::Failure;
-
-/// Where Debian's server has its socket.
-const DEBIAN: &str = "/run/mysqld/mysqld.sock";
-
-/// information_schema opens every table for its sizes.
-const ANSWER_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Databases of the server itself.
 pub const SYSTEM: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
@@ -54,32 +46,12 @@ impl Facts {
 
 /// A connection. Nothing but SELECT and SHOW goes through it.
 pub struct Server {
-    connection: Conn,
-    /// Socket, or host and port.
-    place: String,
+    connection: Connection,
     /// The server runs on this machine.
     is_here: bool,
 }
 
 type Columns = Vec<String>;
-
-fn text(value: Value) -> String {
-    match value {
-        Value::NULL => String::new(),
-        Value::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        other => other.as_sql(true),
-    }
-}
-
-/// An error without the names of the library's types.
-fn in_words(error: &mysql::Error) -> String {
-    match error {
-        mysql::Error::DriverError(inner) => inner.to_string(),
-        mysql::Error::MySqlError(inner) => inner.to_string(),
-        mysql::Error::IoError(inner) => inner.to_string(),
-        other => other.to_string(),
-    }
-}
 
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or(0)
@@ -104,52 +76,19 @@ fn name_of(columns: &[String]) -> Name {
 impl Server {
     /// Connects as the options say.
     pub fn connect(options: &Advise) -> Result<Server, Failure> {
-        let password = match &options.password_file {
-            None => None,
-            Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| Failure::Other(format!("cannot read {}: {error}", file.display())))?;
-                Some(text.lines().next().unwrap_or_default().to_string())
-            }
+        let address = Address {
+            socket: options.socket.as_deref(),
+            host: options.host.as_deref(),
+            port: options.port,
+            user: &options.user,
+            password_file: options.password_file.as_deref(),
         };
-        let socket = match (&options.socket, &options.host) {
-            (Some(socket), _) => Some(socket.clone()),
-            (None, Some(_)) => None,
-            (None, None) if Path::new(DEBIAN).exists() => Some(PathBuf::from(DEBIAN)),
-            (None, None) => {
-                let what = format!("no server is named: --socket FILE or --host NAME (there is no {DEBIAN})");
-                return Err(Failure::Other(what));
-            }
-        };
-        let place = match &socket {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.host.as_deref().unwrap_or_default(), options.port),
-        };
-        let builder = OptsBuilder::new()
-            .user(Some(options.user.as_str()))
-            .pass(password)
-            .prefer_socket(false)
-            .read_timeout(Some(ANSWER_LIMIT))
-            .write_timeout(Some(ANSWER_LIMIT));
-        let builder = match &socket {
-            Some(socket) => builder.socket(Some(socket.to_string_lossy())),
-            None => builder.ip_or_hostname(options.host.clone()).tcp_port(options.port),
-        };
-        let connection = Conn::new(builder).map_err(|error| {
-            Failure::Other(format!(
-                "cannot connect to {place} as {}: {}; see --socket, --host, --user, --password-file",
-                options.user,
-                in_words(&error)
-            ))
-        })?;
-        Ok(Server { connection, place, is_here: socket.is_some() })
+        let is_here = address.local()?.is_some();
+        Ok(Server { connection: Connection::open(&address)?, is_here })
     }
 
     fn rows(&mut self, statement: &str) -> Result<Vec<Columns>, Failure> {
-        let rows: Result<Vec<Row>, _> = self.connection.query(statement);
-        let told = |error| Failure::Other(format!("{}: {} in {statement}", self.place, in_words(&error)));
-        let rows = rows.map_err(told)?;
-        Ok(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()).collect())
+        self.connection.rows(statement)
     }
 
     /// Reads what counts for all tables.
@@ -174,7 +113,8 @@ impl Server {
         )?;
         let home = match of("tidesdb_data_home_dir") {
             home if home.is_empty() => of("datadir"),
-            home => home,
+            // A name without a directory is one in the data directory.
+            home => Path::new(&of("datadir")).join(home).to_string_lossy().into_owned(),
         };
         // A path on this machine is the server's only when it comes by a socket.
         let is_here = self.is_here && Path::new(&home).is_dir();
@@ -234,7 +174,7 @@ impl Server {
             if !found.keys().any(|(schema, _)| schema == name) {
                 return Err(Failure::Other(format!(
                     "{}: the database {name} has no tables, or is not there",
-                    self.place
+                    self.connection.place
                 )));
             }
         }

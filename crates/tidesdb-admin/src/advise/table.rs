@@ -115,10 +115,7 @@ pub struct Verdict {
 /// Engines whose tables hold their rows in this server.
 const WITH_ROWS: [&str; 7] = ["InnoDB", "MyISAM", "Aria", "ROCKSDB", "MEMORY", "ARCHIVE", "CSV"];
 
-/// A name in an SQL statement.
-pub fn quoted(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
+pub use crate::connection::quoted;
 
 impl Table {
     /// `schema`.`name` for a statement.

@@ -14,6 +14,7 @@ use tidesdb::internal::io::{DirectoryLock, Disk};
 use tidesdb::internal::types::{FamilyId, DICTIONARY};
 
 use crate::cli::{Dump, Shown};
+use crate::home::store_at;
 use crate::output::{shown_name, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
@@ -127,8 +128,8 @@ pub fn run(
     err: &mut dyn Write,
 ) -> Result<u8, Failure> {
     match command {
-        Dump::Manifest { path, from, shown } => manifest::run(disk, &path, from, &shown, out, err),
-        Dump::Wal { path, from, shown } => wal::run(disk, &path, from, &shown, out, err),
+        Dump::Manifest { path, from, shown } => manifest::run(disk, &store_at(path), from, &shown, out, err),
+        Dump::Wal { path, from, shown } => wal::run(disk, &store_at(path), from, &shown, out, err),
         Dump::Table { file, from, to, no_entries, no_index, shown } => {
             let bounds = table::Bounds { from: from.map(|key| key.0), to: to.map(|key| key.0) };
             let parts = table::Parts { index: !no_index, entries: !no_entries };

@@ -22,7 +22,7 @@
 //! - `point`: what a backup takes and keeps, between two commits
 //! - `copy`: bytes from one file to another, with sum and pace
 //! - [`info`]: the format of the file [`INFO`]
-//! - [`verify()`], [`restore()`]: on finished backups, without a store
+//! - [`verify()`], [`restore()`], [`restore_part()`]: on finished backups, without a store
 //! - [`verify_store()`], [`repair()`]: on stores that are not open
 //!
 //! Stands above the store, which knows of it no more than that one runs.
@@ -30,6 +30,7 @@
 mod copy;
 pub mod info;
 mod inspect;
+mod part;
 mod point;
 mod repair;
 mod restore;
@@ -44,6 +45,7 @@ use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, INFO};
 pub use self::inspect::{family_names, lock_for_reading, read_log, tables_of_file, LogRead};
+pub use self::part::{restore_part, Part};
 pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
 pub use self::verify::verify;

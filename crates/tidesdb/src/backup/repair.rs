@@ -4,7 +4,7 @@
 //! with damage each table is written anew from the blocks that can be read. A log with damage is replayed up to that, and
 //! what it gives goes to files. As a restore does, a copy marks its directory until it is complete.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ pub struct StoreCheck {
     pub bytes: u64,
     /// What is damaged, or was left out: a line each, with file and table.
     pub damage: Vec<String>,
+    /// Names of the families that it was found in. Others of their owner's, which depend on them, may not fit any more.
+    pub families: BTreeSet<String>,
+    /// The log is damaged: families that it changed may not fit others.
+    pub is_log_cut: bool,
 }
 
 /// Reads the whole store in `dir`, whose server is down, and lists what is damaged in it. Changes nothing.
@@ -66,12 +70,13 @@ pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Resul
         check.bytes += table.meta().len;
         for copy in table.copies() {
             if let Some(error) = damage_of(copy, watch)? {
-                check.damage.push(format!("{}: {error}", survey.name(family)));
+                survey.note(family, &error.to_string(), &mut check);
             }
         }
     }
     survey.check_runs(watch, &mut check)?;
     check.damage.extend(survey.log_damage.iter().map(|error| format!("log: {error}")));
+    check.is_log_cut = survey.log_damage.is_some();
     Ok(check)
 }
 
@@ -199,6 +204,12 @@ impl Survey {
         }
     }
 
+    /// Notes damage of a family.
+    fn note(&self, family: FamilyId, what: &str, check: &mut StoreCheck) {
+        check.damage.push(format!("{}: {what}", self.name(family)));
+        check.families.extend(self.names.get(&family).map(|(name, _)| name.clone()));
+    }
+
     /// Every table that the manifest names, by family and level.
     fn tables(&self) -> Vec<(FamilyId, u8, TableHandle)> {
         let version = self.versions.current();
@@ -231,8 +242,7 @@ impl Survey {
             check.tables += 1;
             check.bytes += run.meta().len;
             if let Some(error) = damage_of(&run.table, watch)? {
-                let name = self.name(run.meta().family);
-                check.damage.push(format!("{name}, in a large transaction: {error}"));
+                self.note(run.meta().family, &format!("in a large transaction: {error}"), check);
             }
         }
         Ok(())
@@ -243,6 +253,7 @@ impl Survey {
         let Some(error) = &self.log_damage else { return Ok(()) };
         let newest = self.replayed.as_ref().map_or(0, |replayed| replayed.newest);
         check.damage.push(format!("log: {error}; commits after sequence number {newest} are left out"));
+        check.is_log_cut = true;
         let Some(replayed) = &self.replayed else { return Ok(()) };
         for (_, head, _) in &replayed.prepared {
             check.damage.push(format!("the prepared transaction {}", head.xid.escape_ascii()));
@@ -301,8 +312,7 @@ impl StoreCopy<'_> {
                     // Its number of rows is not known any more.
                     edit.row_counts.push((family, RowCount { rows: 0, uncounted: 1 }));
                 }
-                let name = survey.name(family);
-                check.damage.extend(lost.into_iter().map(|what| format!("{name}: {what}")));
+                lost.iter().for_each(|what| survey.note(family, what, check));
                 if let Some(meta) = meta {
                     edit.new_files.push(NewFile { number: file, len: meta.len });
                     edit.new_tables.push(NewTable { file, level, generation, meta });

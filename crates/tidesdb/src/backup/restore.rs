@@ -158,7 +158,13 @@ fn part_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-fn copy_checked(copier: &mut Copier<'_>, from: &Path, to: &Path, len: u64, crc: Option<u32>) -> Result<()> {
+pub(super) fn copy_checked(
+    copier: &mut Copier<'_>,
+    from: &Path,
+    to: &Path,
+    len: u64,
+    crc: Option<u32>,
+) -> Result<()> {
     let copied = copier.synced(from, to, len)?;
     match crc.is_some_and(|crc| crc != copied) {
         true => Err(Error::corruption(from, 0, "the sum of the file is not that of the backup")),

@@ -450,7 +450,7 @@ impl std::fmt::Debug for VersionSet {
 }
 
 /// The number in a table file's name, if it is one.
-fn parse_table_name(name: &str) -> Option<FileNo> {
+pub(crate) fn parse_table_name(name: &str) -> Option<FileNo> {
     let digits = name.strip_suffix(".sst")?;
     if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -1,0 +1,123 @@
+//! A part of a backup becomes a store: the tables of some families, with the whole dictionary and log. Reading a few
+//! tables of a large backup then costs what these tables hold. The other families of such a store lack their files; reads
+//! of them fail as after the loss of a file. The store is for reading, and is thrown away.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::copy::Copier;
+use super::restore::{copy_checked, is_free, not_empty, write};
+use super::verify::open_versions;
+use super::{inspect, BackupFile, BackupInfo, Watch, DATA, STORE};
+use crate::db::LOCK;
+use crate::error::{Error, Result};
+use crate::io::{Disk, OpenMode};
+use crate::types::{FileNo, DICTIONARY};
+use crate::version::restoring::RESTORING;
+use crate::version::{parse_table_name, OpenFor};
+use crate::wal::log_dir;
+
+/// Which part of a backup is wanted.
+pub struct Part<'a> {
+    /// Whether a family is, by its name.
+    pub family: &'a dyn Fn(&[u8]) -> bool,
+    /// Whether a file of the owner's is, by its path below the backup's `data`.
+    pub file: &'a dyn Fn(&str) -> bool,
+}
+
+impl std::fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Part")
+    }
+}
+
+/// Makes a store in `store`, which is empty or not there yet, of a part of the backup in `from`, and puts the wanted files
+/// of its owner into `data`. Tables are hard links where the file system allows it; nothing changes them. Their blocks are
+/// checked when they are read, not here.
+///
+/// # Errors
+/// `InvalidArgument` for what is no finished backup, for a backup without such a family, and for a `store` that is not empty;
+/// `Corruption` of manifest, dictionary, log, or a file that is copied; `DiskFull`, `Interrupted`, I/O.
+pub fn restore_part(
+    disk: &Arc<dyn Disk>,
+    from: &Path,
+    store: &Path,
+    data: &Path,
+    part: &Part<'_>,
+    watch: Watch<'_>,
+) -> Result<BackupInfo> {
+    let from = disk.resolve(from)?;
+    let info = BackupInfo::read(&**disk, &from)?;
+    let left_out = files_of_others(disk, &from.join(STORE), part)?;
+    disk.create_dir_all(store)?;
+    let _lock = disk.lock(&store.join(LOCK))?;
+    if !is_free(&**disk, store)? {
+        return Err(not_empty(store, ""));
+    }
+    disk.create_dir_all(&log_dir(store))?;
+    write(&**disk, &store.join(RESTORING), &format!("a part, from {}\n", from.display()))?;
+    let mut copier = Copier::new(&**disk, watch);
+    for file in &info.files {
+        watch.check()?;
+        let path = from.join(&file.name);
+        if let Some(name) = file.name.strip_prefix(&format!("{STORE}/")) {
+            let number = parse_table_name(name);
+            if number.is_some_and(|number| left_out.contains(&number)) {
+                continue;
+            }
+            let to = store.join(name);
+            match number.is_some() && is_linked(&**disk, file, &path, &to)? {
+                true => {}
+                false => copy_checked(&mut copier, &path, &to, file.len, file.crc)?,
+            }
+        } else if let Some(name) =
+            file.name.strip_prefix(&format!("{DATA}/")).filter(|name| (part.file)(name))
+        {
+            let to = data.join(name);
+            disk.create_dir_all(to.parent().unwrap_or(data))?;
+            copy_checked(&mut copier, &path, &to, file.len, file.crc)?;
+        }
+    }
+    disk.remove(&store.join(RESTORING))?;
+    Ok(info)
+}
+
+/// The files whose tables are of none of the wanted families, nor of the dictionary.
+fn files_of_others(disk: &Arc<dyn Disk>, home: &Path, part: &Part<'_>) -> Result<HashSet<FileNo>> {
+    let names = inspect::family_names(disk, home)?;
+    let of_part = names.iter().filter(|(_, name)| (part.family)(name));
+    let wanted: HashSet<_> = of_part.map(|(family, _)| *family).collect();
+    if wanted.is_empty() {
+        return Err(Error::InvalidArgument(format!("the store {} has no such table", home.display())));
+    }
+    let versions = open_versions(disk, home, OpenFor::Read)?;
+    let version = versions.current();
+    let (mut kept, mut others) = (HashSet::new(), HashSet::new());
+    for (family, levels) in version.families() {
+        let files = match family == DICTIONARY || wanted.contains(&family) {
+            true => &mut kept,
+            false => &mut others,
+        };
+        files.extend(levels.tables().flat_map(|(_, table)| table.files()));
+    }
+    others.retain(|number| !kept.contains(number));
+    Ok(others)
+}
+
+/// Gives a table's file a further name. False: this file system, or this user, cannot.
+fn is_linked(disk: &dyn Disk, file: &BackupFile, from: &Path, to: &Path) -> Result<bool> {
+    match disk.link(from, to) {
+        Ok(()) if disk.open(to, OpenMode::Read)?.len()? == file.len => Ok(true),
+        Ok(()) => Err(Error::corruption(from, 0, format!("the file had {} bytes in the backup", file.len))),
+        Err(Error::Io { source, .. })
+            if matches!(
+                source.raw_os_error(),
+                Some(libc::EXDEV | libc::EPERM | libc::EMLINK | libc::EOPNOTSUPP)
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
