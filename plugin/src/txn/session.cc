@@ -344,19 +344,25 @@ int Session::commit(bool real) {
   return status == TIDESDB_OK ? 0 : commit_failed(status);
 }
 
+/* The session goes on with another transaction. Freeing one that is prepared leaves it with the engine. */
+static bool leave_to_engine(THD *thd, TxnHandle *txn) {
+  TxnHandle fresh;
+  if (create_txn(plugin.db, &fresh) != TIDESDB_OK) return false;
+  tidesdb_txn_set_cookie(fresh.get(), thd);
+  tidesdb_txn_set_session(fresh.get(), thd_get_thread_id(thd));
+  mysql_mutex_lock(&thd->LOCK_thd_data); /* kill_query comes under it */
+  std::swap(*txn, fresh);
+  mysql_mutex_unlock(&thd->LOCK_thd_data);
+  return true;
+}
+
 int Session::resume_xa() {
   const int status = tidesdb_txn_resume(txn());
   if (status == TIDESDB_OK) return 0;
   const int error = commit_failed(status);
   /* The server forgets the transaction with this answer; the engine keeps it for a decision by identifier. */
   sql_print_error("TidesDB: XA COMMIT failed, the transaction is still prepared: %s", tidesdb_last_error());
-  TxnHandle fresh;
-  if (create_txn(plugin.db, &fresh) != TIDESDB_OK) return error;
-  tidesdb_txn_set_cookie(fresh.get(), thd_);
-  tidesdb_txn_set_session(fresh.get(), thd_get_thread_id(thd_));
-  mysql_mutex_lock(&thd_->LOCK_thd_data); /* kill_query comes under it */
-  std::swap(txn_, fresh);
-  mysql_mutex_unlock(&thd_->LOCK_thd_data);
+  if (!leave_to_engine(thd_, &txn_)) return error;
   lock_timeout_ms_ = ~0ULL - 1;
   changed_tables_.leave_prepared();
   end();
@@ -364,7 +370,16 @@ int Session::resume_xa() {
 }
 
 int Session::rollback_all() {
+  const bool is_prepared = state_ == State::PREPARED || state_ == State::XA_PREPARED;
   const int status = tidesdb_txn_rollback(txn());
+  if (status != TIDESDB_OK && is_prepared) {
+    sql_print_error("TidesDB: a rollback failed, the transaction is still prepared: %s",
+                    tidesdb_last_error());
+    if (leave_to_engine(thd_, &txn_)) {
+      lock_timeout_ms_ = ~0ULL - 1;
+      changed_tables_.leave_prepared();
+    }
+  }
   end();
   return status == TIDESDB_OK ? 0 : map_status(status, optimistic_).code;
 }

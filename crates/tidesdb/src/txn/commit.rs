@@ -51,9 +51,11 @@ pub struct PreparedCommit {
 impl PreparedCommit {
     /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
     /// reserved. An ordered one must be finished instead.
-    pub(crate) fn into_xa_prepared(self) -> Option<XaPrepared> {
+    pub(crate) fn to_xa_prepared(&self) -> Option<XaPrepared> {
         match self.form {
-            Form::Marker(id) if self.batch.ordered().is_none() => Some(XaPrepared { id, batch: self.batch }),
+            Form::Marker(id) if self.batch.ordered().is_none() => {
+                Some(XaPrepared { id, batch: self.batch.clone() })
+            }
             _ => None,
         }
     }

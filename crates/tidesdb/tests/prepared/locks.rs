@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use tidesdb::internal::io::faulty::Crash;
+use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::lock::{Mode, TableMode};
 use tidesdb::internal::txn::cursor::{Scan, Start};
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
 use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 use super::sim::{begin_as, normal, open, tiny_family};
@@ -39,6 +39,37 @@ fn a_dormant_transaction_holds_its_locks_and_nothing_else() {
     other.put(&family(&db), &key(100), b"v").expect("the lock is gone");
     other.rollback().expect("rolls back");
     assert_eq!(db.stats().txn_memory_bytes, 0);
+}
+
+/// Whoever decides it later finds what it wrote as it was.
+#[test]
+fn a_rollback_that_fails_gives_no_lock_back() {
+    for xa in [true, false] {
+        let disk = new_store(10, &small(SyncMode::Full));
+        let db = open(&disk, &small(SyncMode::Full)).expect("opens");
+        let mut txn = started(&db);
+        txn.put(&family(&db), &key(100), b"v").expect("puts");
+        match xa {
+            true => txn.prepare_xa(b"x").expect("prepares"),
+            false => txn.prepare(Some(b"x")).expect("prepares"),
+        }
+        disk.fail(Fault {
+            op: Some(Op::Sync),
+            path: ".wal".into(),
+            skip: 0,
+            times: 1,
+            failure: Failure::Eio,
+        });
+        txn.rollback().expect_err("the log fails");
+        let mut other = started(&db);
+        let read = |other: &mut Transaction| other.get(&family(&db), &key(100), ReadMode::Exclusive);
+        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        txn.rollback().expect_err("the log has failed");
+        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        drop(txn);
+        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        assert_eq!(db.prepared(), [b"x".to_vec()]);
+    }
 }
 
 #[test]

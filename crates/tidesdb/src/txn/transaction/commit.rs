@@ -115,13 +115,26 @@ impl Transaction {
         self.finish(false)
     }
 
-    /// Undoes everything, from any state; releases the locks.
+    /// Undoes everything, from any state; releases the locks. Where a two-phase prepare was answered and this fails the
+    /// transaction is still prepared, with its locks: it may be there after a restart. It may be tried again; dropped,
+    /// it is decided by its xid.
     pub fn rollback(&mut self) -> Result<()> {
+        let undecided = match &self.outcome.prepared {
+            _ if self.outcome.xid.is_empty() => None,
+            Some(prepared) => prepared.to_xa_prepared(),
+            None => self.outcome.xa_prepared.clone(),
+        };
         let result = match (self.outcome.prepared.take(), self.outcome.xa_prepared.take()) {
             (Some(prepared), _) => self.transactions.roll_back_prepared(prepared),
             (None, Some(xa_prepared)) => self.transactions.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
+        if result.is_err() && undecided.is_some() {
+            self.outcome.xa_prepared = undecided;
+            return result;
+        }
+        // It keeps the runs' files.
+        drop(undecided);
         self.end();
         result
     }
@@ -152,7 +165,7 @@ impl Drop for Transaction {
         // store keeps batch and locks, as it does for those that recovery finds.
         let ordered = self.outcome.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
         if !self.outcome.xid.is_empty() && !ordered {
-            let prepared = self.outcome.prepared.take().and_then(PreparedCommit::into_xa_prepared);
+            let prepared = self.outcome.prepared.take().and_then(|prepared| prepared.to_xa_prepared());
             if let Some(xa_prepared) = self.outcome.xa_prepared.take().or(prepared) {
                 self.end_snapshots();
                 self.count(0);
