@@ -24,11 +24,18 @@ constexpr char GUARDS[] = "#foreign-key-guards-";
 
 std::string guards_name(uint64_t number) { return GUARDS + std::to_string(number); }
 
+/* A table that an ALTER by copy has put aside. */
+struct Aside {
+  std::string table; /* its old name */
+  /* Keys that the new table in its place does not have. The server may still put this one back. */
+  std::set<uint64_t> keys;
+};
+
 struct Registry {
   std::mutex mutex;
   std::map<std::string, ForeignKeys> by_child, by_parent;
   std::set<std::string> with_dropped_keys;
-  std::map<std::string, std::string> aside; /* to the old name */
+  std::map<std::string, Aside> aside;
   std::atomic<uint64_t> generation{1};
   std::map<uint64_t, Guards> guards;
 };
@@ -71,7 +78,18 @@ bool is_known(uint64_t number) {
 bool is_put_aside(const std::string &table) {
   std::lock_guard<std::mutex> guard(registry.mutex);
   return std::any_of(registry.aside.begin(), registry.aside.end(),
-                     [&](const auto &names) { return names.second == table; });
+                     [&](const auto &aside) { return aside.second.table == table; });
+}
+
+/* Leaves the numbers of keys that no table has any more, nor can get back. Under the mutex. */
+void forget_guards(std::vector<uint64_t> *gone) {
+  const auto is_kept = [](uint64_t number) {
+    return is_known(number) ||
+           std::any_of(registry.aside.begin(), registry.aside.end(),
+                       [&](const auto &aside) { return aside.second.keys.count(number) != 0; });
+  };
+  gone->erase(std::remove_if(gone->begin(), gone->end(), is_kept), gone->end());
+  for (const uint64_t number : *gone) registry.guards.erase(number);
 }
 
 /* False: the table's record cannot be read, and its keys are not known. */
@@ -144,8 +162,9 @@ void set_table(const std::string &table, ForeignKeys keys) {
     }
     if (!keys.empty()) registry.by_child[table] = std::move(keys);
     registry.generation++;
-    gone.erase(std::remove_if(gone.begin(), gone.end(), is_known), gone.end());
-    for (const uint64_t number : gone) registry.guards.erase(number);
+    for (auto &[name, aside] : registry.aside)
+      if (aside.table == table) aside.keys.insert(gone.begin(), gone.end());
+    forget_guards(&gone);
   }
   drop_guards(gone);
 }
@@ -154,19 +173,26 @@ void read_table(const std::string &table) { read_keys(table); }
 
 void put_aside(const std::string &table, const std::string &aside) {
   std::lock_guard<std::mutex> guard(registry.mutex);
-  if (registry.by_child.count(table)) registry.aside[aside] = table;
+  if (registry.by_child.count(table)) registry.aside[aside] = {table, {}};
 }
 
 void end_aside(const std::string &aside) {
   std::string table;
+  std::vector<uint64_t> gone;
   {
     std::lock_guard<std::mutex> guard(registry.mutex);
     const auto known = registry.aside.find(aside);
     if (known == registry.aside.end()) return;
-    table = known->second;
+    table = known->second.table;
+    gone.assign(known->second.keys.begin(), known->second.keys.end());
     registry.aside.erase(known);
   }
   read_table(table);
+  {
+    std::lock_guard<std::mutex> guard(registry.mutex);
+    forget_guards(&gone);
+  }
+  drop_guards(gone);
 }
 
 void touch(const std::string &table) {

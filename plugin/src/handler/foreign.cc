@@ -164,6 +164,8 @@ int ha_tidesdb::apply_with_checks(const uchar *old_record, const uchar *new_reco
   int error = check_references();
   if (!error) return apply_writes();
   if (error != HA_ERR_NO_REFERENCED_ROW) return error;
+  /* Nothing of the trial is a change of the table. */
+  const size_t changed = session_->changed_tables().mark();
   uint64_t before;
   int status = tidesdb_txn_savepoint_set(session_->txn(), &before);
   if (status != TIDESDB_OK) return fail(status);
@@ -172,6 +174,7 @@ int ha_tidesdb::apply_with_checks(const uchar *old_record, const uchar *new_reco
   session_->note_removal();
   status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
   tidesdb_txn_savepoint_release(session_->txn(), before);
+  session_->changed_tables().cut(changed);
   if (written && written != HA_ERR_FOUND_DUPP_KEY) return written;
   return status == TIDESDB_OK ? error : fail(status);
 }
@@ -224,6 +227,7 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   Session::Cascade &cascade = session_->cascade();
   /* The statement's row undoes what is below it. */
   const bool is_top = cascade.levels.empty();
+  const size_t changed = session_->changed_tables().mark();
   uint64_t before = 0;
   int status = is_top ? tidesdb_txn_savepoint_set(session_->txn(), &before) : TIDESDB_OK;
   if (status != TIDESDB_OK) return fail(status);
@@ -237,6 +241,7 @@ int ha_tidesdb::apply_with_actions(const uchar *old_record, const uchar *new_rec
   if (error) {
     session_->note_removal();
     status = tidesdb_txn_savepoint_rollback(session_->txn(), before);
+    session_->changed_tables().cut(changed);
   }
   tidesdb_txn_savepoint_release(session_->txn(), before);
   return error || status == TIDESDB_OK ? error : fail(status);
