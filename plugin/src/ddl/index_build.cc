@@ -212,6 +212,7 @@ int IndexBuild::write_entries(size_t index) {
   struct Sizes {
     size_t key, value;
     uint64_t expiry;
+    bool replaces;
   };
   std::vector<Sizes> sizes; /* of keys and values in `bytes` */
   /* Rows that have expired, but not for everybody, are in nobody's way. */
@@ -222,8 +223,9 @@ int IndexBuild::write_entries(size_t index) {
     writes.clear();
     const uchar *at = bytes.data();
     for (const Sizes &size : sizes) {
+      const uint8_t flags = size.replaces ? TIDESDB_OP_NEUTRAL : 0;
       writes.push_back(
-          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, size.expiry});
+          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, flags, size.expiry});
       at += size.key + size.value;
     }
     int written = load.write(writes.data(), writes.size());
@@ -239,8 +241,10 @@ int IndexBuild::write_entries(size_t index) {
     if (!found) break;
     const uint64_t expiry = cut_expiry(&value);
     if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;
+    /* In the place of an entry of a row that has expired. */
+    const bool replaces = unique && entries > 1 && same_bytes(previous.slice(), key);
     if (unique) {
-      if (entries > 1 && same_bytes(previous.slice(), key)) {
+      if (replaces) {
         if (has_expired(expiry, now)) continue;
         /* The later of two entries counts. */
         if (!has_expired(previous_expiry, now)) return duplicate(index, key, value);
@@ -250,7 +254,7 @@ int IndexBuild::write_entries(size_t index) {
     }
     bytes.append(key);
     bytes.append(value);
-    sizes.push_back({key.size, value.size, expiry});
+    sizes.push_back({key.size, value.size, expiry, replaces});
     if (sizes.size() == ENTRIES_OF_A_WRITE) status = write();
   }
   if (status == TIDESDB_OK && !sizes.empty()) status = write();

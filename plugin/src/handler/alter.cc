@@ -267,6 +267,14 @@ int ha_tidesdb::finish_indexes(AlterContext *context) {
   return 0;
 }
 
+/* What ANALYZE has found out while indexes were filled. */
+static void take_statistics(const TableRecord &now, TableRecord *record) {
+  record->analyzed_rows = now.analyzed_rows;
+  for (IndexRecord &index : record->indexes)
+    for (const IndexRecord &known : now.indexes)
+      if (known.id == index.id) index.rows_per_key = known.rows_per_key;
+}
+
 /* Puts into the group what becomes of this table or partition. */
 int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
                           DdlGroup *group) {
@@ -274,6 +282,8 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   const std::string &name = open_table_->name();
   TableRecord record = plan.record;
   foreign::renew(&record, name);
+  TableRecord now;
+  if (read_record(name, &now)) take_statistics(now, &record);
   int status = foreign::rename_columns(group, name, plan.keys.renamed, &record);
   if (status == TIDESDB_OK) status = foreign::mark_parents(group, name, record);
   if (status == TIDESDB_OK) status = group->set_record(primary_family(name), record.encode());
