@@ -253,7 +253,17 @@ void ha_tidesdb::print_error(int error, myf flags) {
     my_printf_error(ER_OUTOFMEMORY, "TidesDB: %s", flags, session->error_text().c_str());
   else if (error == ERROR_NOT_REPLICATED && session)
     my_printf_error(ER_GALERA_REPLICATION_NOT_SUPPORTED, "TidesDB: %s", flags, session->error_text().c_str());
-  else
+  else if (const uint index = error == HA_ERR_FOUND_DUPP_KEY && session_ ? get_dup_key(error) : MAX_KEY;
+           index < table_share->keys && virtual_columns_.index_has_any(index)) {
+    /* The message names the row's values. Where a BEFORE trigger has changed the columns that a virtual one
+       is computed from, the server's record still has that one as it was. */
+    uchar *const record = table->record[0];
+    buffers_.kept_record.assign({record, table_share->reclength});
+    virtual_columns_.complete(index, record);
+    handler::print_error(error, flags);
+    memcpy(record, buffers_.kept_record.data(), table_share->reclength);
+    buffers_.kept_record.clear();
+  } else
     handler::print_error(error, flags);
 }
 
