@@ -40,10 +40,10 @@ int ha_tidesdb::cursor_of(uint index, tidesdb_cursor **cursor) {
   CursorHandle &handle = cursors_.scans[rows ? table_share->keys : index];
   if (!handle) {
     const int status = open_cursor(rows ? open_table_->primary() : open_table_->index(index), &handle);
-    if (status != TIDESDB_OK) return fail(status);
+    if (status != TIDESDB_OK) return status;
   }
   *cursor = handle.get();
-  return 0;
+  return TIDESDB_OK;
 }
 
 int ha_tidesdb::row_cursor(tidesdb_cursor **cursor) {
@@ -105,7 +105,7 @@ int ha_tidesdb::choose_columns() {
 
 int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   const bool rows = scans_rows();
-  if (const int error = cursor_of(scan_.index, &scan_.cursor)) return error;
+  if (const int status = cursor_of(scan_.index, &scan_.cursor)) return status;
   tidesdb_seek seek;
   memset(&seek, 0, sizeof(seek));
   seek.key = key.data;
@@ -185,6 +185,11 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
   Slice value;
   const int status = tidesdb_cursor_get(cursor, reading_txn(), primary_key.data, primary_key.size,
                                         read_mode() | flags, &value);
+  if (status == TIDESDB_SKIPPED && scan_.locked.entry) {
+    /* SKIP LOCKED passes over the row: at no level is its entry of use, and the row's holder may want it. */
+    tidesdb_cursor_unlock_row(scan_.locked.entry, session_->txn());
+    scan_.locked.entry = nullptr;
+  }
   if (status == TIDESDB_NOT_FOUND || status == TIDESDB_SKIPPED) return none;
   if (status == TIDESDB_PEEKED)
     scan_.peek = Peek::PEEKED;
@@ -440,7 +445,7 @@ int ha_tidesdb::index_end() {
 int ha_tidesdb::read_unique(uchar *buf, int none) {
   scan_.stand_at(scan_.search.slice());
   if (is_primary(scan_.index)) return read_by_key(scan_.search.slice(), buf, none, 0);
-  if (const int error = cursor_of(scan_.index, &scan_.cursor)) return error;
+  if (const int status = cursor_of(scan_.index, &scan_.cursor)) return fail(status);
   note_lock();
   Slice value;
   const int status = tidesdb_cursor_get(scan_.cursor, reading_txn(), scan_.search.data(), scan_.search.size(),
