@@ -59,6 +59,9 @@ pub(super) struct Published {
     pub(super) grown: isize,
 }
 
+/// Owners for which an empty set keeps memory.
+const KEPT_OWNERS: usize = 8;
+
 impl GapSet {
     fn of(&self, owner: &LockOwner) -> Option<usize> {
         self.owners.iter().position(|o| std::ptr::eq(&*o.owner, owner))
@@ -133,7 +136,13 @@ impl GapSet {
     /// Takes away all that the owner has.
     pub(super) fn remove(&mut self, owner: &LockOwner) -> Vec<Span> {
         match self.of(owner) {
-            Some(at) => self.owners.swap_remove(at).spans,
+            Some(at) => {
+                let spans = self.owners.swap_remove(at).spans;
+                if self.owners.is_empty() && self.owners.capacity() > KEPT_OWNERS {
+                    self.owners = Vec::new();
+                }
+                spans
+            }
             None => Vec::new(),
         }
     }

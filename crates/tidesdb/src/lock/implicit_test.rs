@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
+use std::time::Duration;
 
 use expect_test::expect;
 use parking_lot::Mutex;
@@ -679,6 +680,7 @@ fn memory_of_many_locks_goes_with_them() {
         }
         locks.stats().bytes
     };
+    let none = lock(0..0);
     let many = lock(0..50_000);
     locks.unlock_all(&owner);
     let after = locks.stats().bytes;
@@ -688,6 +690,47 @@ fn memory_of_many_locks_goes_with_them() {
     locks.unlock_all(&owner);
     assert!(locks.stats().bytes >= few);
     assert_eq!((locks.stats().held, locks.stats().entries), (0, 0));
+    // Nor do they when nobody locks for a while.
+    locks.give_back_idle();
+    assert!(locks.stats().bytes >= few, "used a moment ago");
+    lock(0..1);
+    locks.give_back_idle();
+    locks.give_back_idle();
+    assert!(lock(0..0) > none, "somebody has a lock");
+    locks.unlock_all(&owner);
+    locks.give_back_idle();
+    assert_eq!(locks.stats().held, 0);
+    let left = locks.stats().bytes;
+    assert!(left < 10 << 10, "{left} of {few} bytes in an unused table");
+}
+
+#[test]
+fn memory_of_waits_and_of_many_holders_goes_with_them() {
+    let locks = Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())));
+    let round = |keys: std::ops::Range<u32>| {
+        std::thread::scope(|scope| {
+            for thread in 0..20u64 {
+                let (locks, keys) = (&locks, keys.clone());
+                scope.spawn(move || {
+                    let owner = LockOwner::new(thread + 1);
+                    for key in keys {
+                        for mode in [Mode::Shared, Mode::Exclusive] {
+                            let key = key.to_be_bytes();
+                            let policy = Policy::Wait(None);
+                            locks.lock_point(&owner, 1, &key, mode, policy).unwrap();
+                            std::thread::sleep(Duration::from_micros(20));
+                            locks.unlock_all(&owner);
+                        }
+                    }
+                });
+            }
+        });
+        (0..2).for_each(|_| locks.give_back_idle());
+        locks.stats()
+    };
+    let (few, many) = (round(0..1), round(0..40));
+    assert!(many.waits > 20, "{many:?}");
+    assert_eq!((many.bytes, many.held), (few.bytes, 0));
 }
 
 #[test]

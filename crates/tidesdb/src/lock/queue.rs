@@ -484,13 +484,13 @@ impl Queue {
         }
     }
 
-    /// Forgets the capacity of an earlier crowd.
-    pub(super) fn shrink(&mut self) {
-        const KEEP: usize = 8;
-        if self.granted.capacity() > KEEP {
+    /// Gives back the memory of more than `kept` grants and waits, as nobody has or wants the lock.
+    pub(super) fn shrink(&mut self, kept: usize) {
+        debug_assert!(self.is_unused());
+        if self.granted.spilled() && self.granted.capacity() > kept {
             self.granted = SmallVec::new();
         }
-        if self.waiting.capacity() > KEEP {
+        if self.waiting.capacity() > kept {
             self.waiting = Vec::new();
         }
     }

@@ -1,6 +1,7 @@
 //! One latch's share of a family's lock set: entries in a slab, found through an ordered index.
 //! An entry's number stays the same while somebody has or wants its lock, so owners remember numbers
-//! and not keys. Freed entries keep their buffers, up to a bound: in steady state nothing is allocated.
+//! and not keys. Freed entries are used again: in steady state nothing is allocated. They are given back when they are
+//! many, and when the shard is idle.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -25,7 +26,10 @@ pub(super) type EntryId = u32;
 
 /// A shard in which more entries than this are free, and none in use, gives their memory back: a statement
 /// locks a hundred thousand rows once in a while, not in steady state.
-const KEEP_FREE: usize = 2048;
+const KEEP_FREE: usize = 256;
+
+/// Grants and waits of a table for which its lock keeps memory: of many clients' statements one after the other.
+const KEEP_OF_TABLE: usize = 8;
 
 /// One locked key.
 #[derive(Default)]
@@ -174,10 +178,13 @@ impl Shard {
 
     /// Frees an entry that nobody has or wants any more.
     pub(super) fn tidy(&mut self, id: EntryId) {
-        let entry = &self.entries[id];
-        if self.is_table || !entry.queue.is_unused() {
+        if !self.entries[id].queue.is_unused() {
             return;
         }
+        if self.is_table {
+            return self.queue_mut(id).shrink(KEEP_OF_TABLE);
+        }
+        let entry = &self.entries[id];
         let probe = entry.key.as_probe();
         let entries = &self.entries;
         let found = self.index.search(&probe, |id, probe| entries[id].key.cmp_behind_head(probe));
@@ -186,21 +193,31 @@ impl Shard {
         }
         let entry = &mut self.entries[id];
         entry.key.clear();
-        entry.queue.shrink();
+        entry.queue.shrink(0);
         self.free.push(id);
         if self.free.len() > KEEP_FREE && self.free.len() == self.entries.len() {
-            *self = Shard { recycles: self.recycles, ..Shard::default() };
+            self.give_back();
         }
+    }
+
+    fn give_back(&mut self) {
+        *self = Shard { recycles: self.recycles, ..Shard::default() };
     }
 
     /// Gives the memory back if nothing is locked, and nothing was since the last call: a store may have very many
     /// families, of which few are in use.
     fn give_back_if_idle(&mut self) {
+        if self.is_table {
+            if self.queue(TABLE_ENTRY).is_unused() {
+                self.queue_mut(TABLE_ENTRY).shrink(0);
+            }
+            return;
+        }
         let now = (self.recycles, self.entries.len());
         let is_idle =
             self.free.len() == self.entries.len() && std::mem::replace(&mut self.looked, now) == now;
-        if is_idle && !self.is_table && self.entries.len() > 0 {
-            *self = Shard { recycles: self.recycles, ..Shard::default() };
+        if is_idle && self.entries.len() > 0 {
+            self.give_back();
         }
     }
 
