@@ -699,7 +699,8 @@ fn memory_of_many_locks_goes_with_them() {
     assert!(lock(0..0) > none, "somebody has a lock");
     locks.unlock_all(&owner);
     locks.give_back_idle();
-    assert_eq!(locks.stats().held, 0);
+    assert!(locks.stats().bytes > 10 << 10, "locked a moment ago");
+    locks.give_back_idle();
     let left = locks.stats().bytes;
     assert!(left < 10 << 10, "{left} of {few} bytes in an unused table");
 }
