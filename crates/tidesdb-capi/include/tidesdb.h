@@ -497,10 +497,13 @@ enum {
 };
 enum {
   TIDESDB_OP_LOCK = 1,       /* take an exclusive lock on the key first and check it against the snapshot */
-  TIDESDB_OP_NEUTRAL = 2     /* the number of the family's rows stays: a put of a key that exists, a deletion of one
+  TIDESDB_OP_NEUTRAL = 2,    /* the number of the family's rows stays: a put of a key that exists, a deletion of one
                                 that does not. Without it a put counts as a new row, a deletion as one less. What a
                                 key was before is as the transaction sees it. Nobody checks it; not for
                                 TIDESDB_INSERT. See tidesdb_count_rows. */
+  TIDESDB_OP_PIECES = 4      /* the value is in pieces: `value.data` points to `value.size` of tidesdb_slice. For one operation
+                                of a call. A row of many megabytes is written to a file of the transaction from where it
+                                is, without a copy in memory. */
 };
 
 typedef struct tidesdb_op {
@@ -516,10 +519,6 @@ typedef struct tidesdb_op {
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
  * index of the operation that failed. Locks taken stay. Writes are private until the commit. */
 int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
-/* Writes a row of many megabytes, which tidesdb_write has taken, to a file of the transaction. A caller that has freed its
- * own copy first keeps the row once in memory. The next write or the commit does it otherwise. Nothing to do for others.
- * On an error the row is undone, as by tidesdb_write. */
-int tidesdb_txn_spill_rest(tidesdb_txn *txn);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 

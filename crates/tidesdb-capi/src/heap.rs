@@ -1,8 +1,12 @@
-//! The heap of the engine: mimalloc, and the kernel itself for what is large.
+//! The heap of the engine, by the size of a piece: mimalloc, one heap for all threads, the kernel itself.
 //!
-//! mimalloc keeps freed pages for the next allocation of their size. A value of hundreds of megabytes, which
-//! is copied a few times on its way to disk, then left a gigabyte that nobody used. Pieces from [`MAPPED`] bytes on
-//! are mappings of their own: freed they are gone, and growing moves their pages and copies nothing.
+//! mimalloc keeps a thread's freed pages for its next allocation of their size: fast, and memory that nobody gives back
+//! while the thread sleeps. So only small pieces are there. From [`SHARED`] bytes on pieces are in [`shared`], where what
+//! one thread frees is the next one's. A value of hundreds of megabytes, which is copied a few times on its way to disk,
+//! then left a gigabyte that nobody used. Pieces from [`MAPPED`] bytes on are mappings of their own: freed they are gone,
+//! and growing moves their pages and copies nothing.
+
+mod shared;
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_long;
@@ -14,6 +18,10 @@ use mimalloc::MiMalloc;
 /// Bytes from which an allocation is a mapping of its own. Buffers that are made and freed all the time, such as a
 /// transaction's, are smaller.
 const MAPPED: usize = 16 << 20;
+
+/// Bytes from which a piece is in the heap that all threads share.
+const SHARED: usize = 32 << 10;
+const _: () = assert!(MAPPED <= shared::MOST);
 
 /// The least page of any processor that the kernel runs on: no mapping is aligned to less.
 const PAGE: usize = 4096;
@@ -49,16 +57,46 @@ pub(crate) fn give_back_soon() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, KEPT_MS) };
 }
 
-/// Bytes of all pieces in use. What mimalloc keeps for the next ones is not among them: it tells no figure that falls when
-/// it gives pages back.
+/// Gives to the kernel what was freed a while ago and not taken again. One thread calls it ten times a second.
+pub(crate) fn tend() {
+    shared::tend();
+    // SAFETY: any thread may call it. Of mimalloc's pages those that no thread has any more go, whoever freed them.
+    unsafe { libmimalloc_sys::mi_collect(false) };
+}
+
+/// Bytes of all pieces in use, and of those of [`shared`] that were freed and are still in memory. What mimalloc keeps for
+/// the next ones is not among them: it tells no figure that falls when it gives pages back.
 pub(crate) fn heap_bytes() -> u64 {
     let sum = IN_USE.iter().fold(0usize, |sum, counter| sum.wrapping_add(counter.0.load(Relaxed)));
     // Added up while pieces come and go, it may pass below zero.
-    (sum as isize).max(0) as u64
+    (sum as isize).max(0) as u64 + shared::kept_bytes() as u64
 }
 
-fn is_mapped(size: usize, align: usize) -> bool {
-    size >= MAPPED && align <= PAGE
+/// Who makes pieces of a size and alignment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    MiMalloc,
+    Shared,
+    Kernel,
+}
+
+impl Maker {
+    #[inline]
+    fn of(layout: Layout) -> Maker {
+        if layout.size() < SHARED {
+            Maker::MiMalloc
+        } else if layout.size() < MAPPED {
+            if layout.align() <= shared::ALIGN {
+                Maker::Shared
+            } else {
+                Maker::MiMalloc
+            }
+        } else if layout.align() <= PAGE {
+            Maker::Kernel
+        } else {
+            Maker::MiMalloc
+        }
+    }
 }
 
 fn map(size: usize) -> *mut u8 {
@@ -74,62 +112,84 @@ fn map(size: usize) -> *mut u8 {
     }
 }
 
+/// A piece of the shared heap.
+fn share(size: usize) -> shared::Piece {
+    let piece = shared::take(size);
+    if !piece.at.is_null() {
+        count(size);
+    }
+    piece
+}
+
 // SAFETY: size and alignment, which the caller gives back unchanged, alone decide whose a piece is, so each goes back to
 // its maker. A mapping is aligned to pages and, new, full of zeros.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if is_mapped(layout.size(), layout.align()) {
-            return map(layout.size());
+        match Maker::of(layout) {
+            Maker::MiMalloc => {
+                count(layout.size());
+                // SAFETY: the caller's promise.
+                unsafe { MiMalloc.alloc(layout) }
+            }
+            Maker::Shared => share(layout.size()).at,
+            Maker::Kernel => map(layout.size()),
         }
-        count(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if is_mapped(layout.size(), layout.align()) {
-            return map(layout.size());
+        match Maker::of(layout) {
+            Maker::MiMalloc => {
+                count(layout.size());
+                // SAFETY: the caller's promise.
+                unsafe { MiMalloc.alloc_zeroed(layout) }
+            }
+            Maker::Shared => {
+                let piece = share(layout.size());
+                if !piece.at.is_null() && !piece.is_zero {
+                    // SAFETY: the piece has so many bytes.
+                    unsafe { piece.at.write_bytes(0, layout.size()) };
+                }
+                piece.at
+            }
+            Maker::Kernel => map(layout.size()),
         }
-        count(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if is_mapped(layout.size(), layout.align()) {
+        match Maker::of(layout) {
+            // SAFETY: the caller's promise, and mimalloc made it.
+            Maker::MiMalloc => unsafe { MiMalloc.dealloc(at, layout) },
+            // SAFETY: `share` or `resize` made it with this size, and the caller no longer uses it.
+            Maker::Shared => unsafe { shared::give_back(at, layout.size()) },
             // SAFETY: `map` or `mremap` made it with this size, and the caller no longer uses it.
-            unsafe { libc::munmap(at.cast(), layout.size()) };
-            count(layout.size().wrapping_neg());
-            return;
+            Maker::Kernel => unsafe {
+                libc::munmap(at.cast(), layout.size());
+            },
         }
         count(layout.size().wrapping_neg());
-        // SAFETY: the caller's promise, and mimalloc made it.
-        unsafe { MiMalloc.dealloc(at, layout) };
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        match (is_mapped(layout.size(), layout.align()), is_mapped(size, layout.align())) {
-            (false, false) => {
+        // SAFETY: the caller's promise: with this alignment, `size` is no overflow and not zero.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let moved = match (Maker::of(layout), Maker::of(wanted)) {
+            (Maker::MiMalloc, Maker::MiMalloc) => {
                 // SAFETY: the caller's promise, and mimalloc made it.
-                let moved = unsafe { MiMalloc.realloc(at, layout, size) };
-                if !moved.is_null() {
-                    count(size.wrapping_sub(layout.size()));
-                }
-                moved
+                unsafe { MiMalloc.realloc(at, layout, size) }
             }
-            (true, true) => {
+            (Maker::Kernel, Maker::Kernel) => {
                 // SAFETY: the whole of a mapping that `map` or `mremap` made; on failure it stays as it is.
                 let moved = unsafe { libc::mremap(at.cast(), layout.size(), size, libc::MREMAP_MAYMOVE) };
                 if moved == libc::MAP_FAILED {
-                    ptr::null_mut()
-                } else {
-                    count(size.wrapping_sub(layout.size()));
-                    moved.cast()
+                    return ptr::null_mut();
                 }
+                moved.cast()
             }
+            // SAFETY: `share` or `resize` made it with this size.
+            (Maker::Shared, Maker::Shared) if unsafe { shared::resize(at, layout.size(), size) } => at,
             _ => {
-                // SAFETY: the caller's promise: with this alignment, `size` is no overflow and not zero.
-                let to = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
+                // SAFETY: the caller's promise.
+                let to = unsafe { self.alloc(wanted) };
                 if !to.is_null() {
                     // SAFETY: two pieces, each as long as the smaller size at least; the old one is given back once.
                     unsafe {
@@ -137,14 +197,20 @@ unsafe impl GlobalAlloc for Heap {
                         self.dealloc(at, layout);
                     }
                 }
-                to
+                return to;
             }
+        };
+        if !moved.is_null() {
+            count(size.wrapping_sub(layout.size()));
         }
+        moved
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Barrier, Mutex};
+
     use super::*;
 
     fn content(bytes: &[u8]) -> bool {
@@ -153,6 +219,7 @@ mod tests {
 
     /// What the heap says that is in use is what the process grows by; what was freed is not in use at once.
     fn pieces_of_threads_are_counted(resident: &dyn Fn() -> usize) {
+        (tend(), tend());
         let (before, counted) = (resident(), heap_bytes() as usize);
         let both_grew =
             || (resident().saturating_sub(before), (heap_bytes() as usize).saturating_sub(counted));
@@ -163,16 +230,90 @@ mod tests {
             let running: Vec<_> = (0..4).map(|thread| scope.spawn(move || pieces(thread))).collect();
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
+        (tend(), tend());
         let (grew, told) = both_grew();
         assert!(grew > 60 << 20, "{grew}");
         assert!(told.abs_diff(grew) < grew / 10, "{told} told, {grew} resident");
         threads.truncate(1);
         let large = vec![1u8; 2 * MAPPED];
         let left = told / 4 + large.len();
+        (tend(), tend());
         let (_, told) = both_grew();
         assert!(told.abs_diff(left) < left / 20, "{told} told, {left} in use");
         drop((threads, large));
+        (tend(), tend());
         assert!(both_grew().1 < 1 << 20);
+    }
+
+    /// What threads free that then sleep is counted until it is the kernel's, after two calls of `tend`.
+    fn freed_pieces_are_counted_and_then_given_back(resident: &dyn Fn() -> usize) {
+        const SLEEPERS: usize = 64;
+        (tend(), tend());
+        let (before, counted) = (resident(), heap_bytes());
+        let (freed, awake) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
+        std::thread::scope(|scope| {
+            for thread in 0..SLEEPERS {
+                let (freed, awake) = (&freed, &awake);
+                scope.spawn(move || {
+                    // As a buffer grows, whose last form another thread frees.
+                    let mut bytes = Vec::new();
+                    (0..900_000 + thread).for_each(|_| bytes.push(1u8));
+                    std::thread::spawn(move || drop(bytes)).join().expect("no panic");
+                    freed.wait();
+                    awake.wait();
+                });
+            }
+            freed.wait();
+            let grew = || resident().saturating_sub(before);
+            let kept = heap_bytes() - counted;
+            assert!(grew() < kept as usize + (8 << 20), "{} resident, {kept} told", grew());
+            (tend(), tend());
+            let left = grew();
+            awake.wait();
+            assert!(left < SLEEPERS * (64 << 10), "{left} resident while {SLEEPERS} threads sleep");
+        });
+    }
+
+    /// Random pieces of several threads, freed by others: each has its content to the end.
+    fn pieces_of_all_sizes_keep_their_content() {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+        let exchange = Mutex::new(Vec::<(u8, Vec<u8>)>::new());
+        std::thread::scope(|scope| {
+            for thread in 0..threads as u64 {
+                let exchange = &exchange;
+                scope.spawn(move || {
+                    let mut state = thread + 1;
+                    let mut next = |below: usize| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        (state >> 33) as usize % below
+                    };
+                    for step in 0..3000 {
+                        let fill = next(256) as u8;
+                        let len = 1 << (10 + next(12));
+                        let len = len + next(len);
+                        let mut piece = if next(4) == 0 { vec![0; len] } else { Vec::with_capacity(len) };
+                        assert!(piece.iter().all(|&byte| byte == 0), "zeros are zeros");
+                        piece.fill(fill);
+                        piece.resize(len / 2, fill);
+                        piece.shrink_to_fit();
+                        piece.resize(len / 2 + next(3 * len), fill);
+                        let mut others = exchange.lock().expect("no panic");
+                        others.push((fill, piece));
+                        let taken = (others.len() > 40).then(|| {
+                            let at = next(others.len());
+                            others.swap_remove(at)
+                        });
+                        drop(others);
+                        if let Some((fill, piece)) = taken {
+                            assert!(piece.iter().all(|&byte| byte == fill), "thread {thread}, step {step}");
+                        }
+                        if step % 500 == 0 {
+                            tend();
+                        }
+                    }
+                });
+            }
+        });
     }
 
     /// The number of the option is mimalloc's own: another version may have another.
@@ -189,8 +330,21 @@ mod tests {
 
     /// The test program has this heap as its own; one test, since it looks at the size of the process.
     #[test]
-    fn content_stays_over_the_border_of_the_two_and_large_pieces_are_gone_once_freed() {
-        let sizes = [1000, MAPPED - 1, MAPPED, 3 * MAPPED, MAPPED + 1, MAPPED - 1, 10, 2 * MAPPED];
+    fn content_stays_over_the_border_of_the_makers_and_freed_pieces_go() {
+        let sizes = [
+            1000,
+            MAPPED - 1,
+            MAPPED,
+            3 * MAPPED,
+            SHARED,
+            3 * SHARED,
+            SHARED + 1,
+            MAPPED + 1,
+            SHARED - 1,
+            MAPPED - 1,
+            10,
+            2 * MAPPED,
+        ];
         let mut bytes: Vec<u8> = Vec::new();
         for size in sizes {
             bytes.truncate(size);
@@ -207,7 +361,9 @@ mod tests {
             let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
             statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * PAGE
         };
+        pieces_of_all_sizes_keep_their_content();
         pieces_of_threads_are_counted(&resident);
+        freed_pieces_are_counted_and_then_given_back(&resident);
 
         let before = resident();
         for _ in 0..4 {

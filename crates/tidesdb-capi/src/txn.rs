@@ -464,12 +464,22 @@ pub struct OpC {
 /// Longest xid: what the servers' own limit is with format and lengths.
 pub(crate) const MAX_XID: usize = 140;
 
+/// `TIDESDB_OP_PIECES`.
+const PIECES: u8 = 4;
+
 /// Operations of one row that need no allocation.
 const INLINE_OPS: usize = 16;
 
 unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, Error> {
     // SAFETY: the crate's contract.
-    let (key, value) = unsafe { (op.key.bytes(), op.value.bytes()) };
+    let key = unsafe { op.key.bytes() };
+    // SAFETY: as above; the others are for `pieces_of`.
+    let value = match unsafe { pieces(op) } {
+        // SAFETY: as above.
+        Some(pieces) => unsafe { pieces.first().map_or(&[][..], |first| first.bytes()) },
+        // SAFETY: as above.
+        None => unsafe { op.value.bytes() },
+    };
     let kind = match op.kind {
         1 => ChangeKind::Put(value),
         2 => ChangeKind::Delete,
@@ -479,7 +489,7 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         6 => ChangeKind::KeepEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
-    if op.flags > 3 {
+    if op.flags > 7 {
         return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
     }
     // SAFETY: as above.
@@ -487,6 +497,31 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
     handle.check_store(family)?;
     let (lock, count_unchanged) = (op.flags & 1 != 0, op.flags & 2 != 0);
     Ok(Change { family: &family.family, key, kind, lock, count_unchanged, expiry: op.expiry })
+}
+
+/// The pieces of an operation whose value is in several.
+unsafe fn pieces(op: &OpC) -> Option<&[Slice]> {
+    if op.flags & PIECES == 0 || op.value.data.is_null() {
+        return None;
+    }
+    // SAFETY: the crate's contract.
+    Some(unsafe { std::slice::from_raw_parts(op.value.data.cast::<Slice>(), op.value.size) })
+}
+
+/// The operation whose value is in pieces, and all of them but the first.
+unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<(usize, Vec<&[u8]>)>, Error> {
+    let mut of_row = ops.iter().enumerate().filter(|(_, op)| op.flags & PIECES != 0);
+    let Some((index, op)) = of_row.next() else { return Ok(None) };
+    if of_row.next().is_some() {
+        return Err(Error::InvalidArgument("of a row's operations one may have a value in pieces".into()));
+    }
+    if !op.value.data.cast::<Slice>().is_aligned() {
+        return Err(Error::InvalidArgument("the pieces of a value are not aligned".into()));
+    }
+    // SAFETY: the crate's contract.
+    let pieces = unsafe { pieces(op) }.unwrap_or_default();
+    // SAFETY: as above.
+    Ok(Some((index, pieces.iter().skip(1).map(|piece| unsafe { piece.bytes() }).collect())))
 }
 
 /// See the header.
@@ -505,6 +540,9 @@ pub unsafe extern "C" fn tidesdb_write(
         let (handle, ops) = unsafe { (given(txn)?, std::slice::from_ref(given(ops)?)) };
         // SAFETY: as above; the first of them is there.
         let (txn, ops) = unsafe { (handle.txn(), std::slice::from_raw_parts(ops.as_ptr(), count)) };
+        // SAFETY: as above.
+        let pieces = unsafe { pieces_of(ops)? };
+        let more = pieces.as_ref().map(|(index, rest)| (*index, &rest[..]));
         let mut inline: [MaybeUninit<Change<'_>>; INLINE_OPS] = [const { MaybeUninit::uninit() }; INLINE_OPS];
         let result = if count <= INLINE_OPS {
             for (slot, op) in inline.iter_mut().zip(ops) {
@@ -513,12 +551,12 @@ pub unsafe extern "C" fn tidesdb_write(
             }
             // SAFETY: the first `count` were just written.
             let changes = unsafe { std::slice::from_raw_parts(inline.as_ptr().cast::<Change<'_>>(), count) };
-            txn.write(changes)
+            txn.write_in_pieces(changes, more)
         } else {
             // SAFETY: as above.
             let changes =
                 ops.iter().map(|op| unsafe { change_of(handle, op) }).collect::<Result<Vec<_>, _>>()?;
-            txn.write(&changes)
+            txn.write_in_pieces(&changes, more)
         };
         match result {
             Ok(()) => Ok(OK),
@@ -530,17 +568,5 @@ pub unsafe extern "C" fn tidesdb_write(
                 Ok(fail(&error))
             }
         }
-    })
-}
-
-/// See the header.
-#[no_mangle]
-pub unsafe extern "C" fn tidesdb_txn_spill_rest(txn: *mut TxnHandle) -> c_int {
-    guard(|| {
-        // SAFETY: the crate's contract.
-        let handle = unsafe { given(txn)? };
-        // SAFETY: as above.
-        unsafe { handle.txn() }.spill_rest()?;
-        Ok(OK)
     })
 }

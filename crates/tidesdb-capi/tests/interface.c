@@ -559,6 +559,23 @@ static void own_writes(void) {
   OK(tidesdb_write(txn, ops, 0, NULL));
   CHECK(tidesdb_txn_has_writes(txn) == 1);
 
+  /* A value in pieces, small and of megabytes; one for each call. */
+  static uint8_t many[6 << 20];
+  memset(many, 7, sizeof many);
+  const tidesdb_slice pieces[4] = {slice("he"), {NULL, 0}, slice("ad"), {many, sizeof many}};
+  ops[0].key = slice("pieces");
+  ops[0].flags = TIDESDB_OP_LOCK | TIDESDB_OP_PIECES;
+  for (size_t count = 3; count <= 4; count++) {
+    ops[0].value.data = (const uint8_t *)pieces;
+    ops[0].value.size = count;
+    OK(tidesdb_write(txn, ops, 1, &failed));
+    OK(get(reader, txn, "pieces", TIDESDB_READ_LATEST, &value));
+    CHECK(value.size == 4 + (count == 4 ? sizeof many : 0) && memcmp(value.data, "head", 4) == 0);
+    CHECK(count == 3 || memcmp(value.data + 4, many, sizeof many) == 0);
+  }
+  ops[1] = ops[0];
+  IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 2, &failed));
+
   tidesdb_cursor_close(cursor);
   tidesdb_cursor_close(reader);
   tidesdb_txn_free(txn);
@@ -1706,7 +1723,7 @@ static void figures(void) {
   OK(change_with(txn, family, TIDESDB_PUT, "a", "2", TIDESDB_OP_NEUTRAL));
   OK(change(txn, family, TIDESDB_DELETE, "b", NULL));
   IS(TIDESDB_INVALID, change_with(txn, family, TIDESDB_INSERT, "d", "1", TIDESDB_OP_NEUTRAL));
-  IS(TIDESDB_INVALID, change_with(txn, family, TIDESDB_PUT, "d", "1", 4));
+  IS(TIDESDB_INVALID, change_with(txn, family, TIDESDB_PUT, "d", "1", 8));
   OK(tidesdb_txn_commit(txn));
   counts_to(family, 1);
   /* It was there, and the writer does not say so. */

@@ -110,6 +110,8 @@ pub struct Options {
     /// Bytes in use of the program's allocator, where somebody counts them; `None`: what the store knows of itself is held
     /// against the bound.
     pub heap_bytes: Option<fn() -> u64>,
+    /// Gives memory that the program's allocator keeps back to the kernel: called ten times a second. `None`: nobody does.
+    pub tend_heap: Option<fn()>,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,
     /// How far a commit is on disk before it is answered.
@@ -161,6 +163,7 @@ impl Default for Options {
             block_cache_size: 64 << 20,
             max_memory: 0,
             heap_bytes: None,
+            tend_heap: None,
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,
             sync_interval_us: 128_000,

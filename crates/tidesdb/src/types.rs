@@ -323,3 +323,31 @@ mod tests {
         assert!(Kind::SINGLE_DELETE.is_tombstone() && !Kind::PUT.marked_may_overwrite().is_tombstone());
     }
 }
+/// A value in several pieces of memory, one after the other: a row of many megabytes stays where its writer has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pieces<'a> {
+    first: &'a [u8],
+    rest: &'a [&'a [u8]],
+}
+
+impl<'a> Pieces<'a> {
+    /// `first` and then the others.
+    pub fn new(first: &'a [u8], rest: &'a [&'a [u8]]) -> Pieces<'a> {
+        Pieces { first, rest }
+    }
+
+    /// Bytes of all.
+    pub fn len(&self) -> usize {
+        self.iter().map(<[u8]>::len).sum()
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.iter().all(<[u8]>::is_empty)
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
+        std::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+}

@@ -18,8 +18,8 @@ use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
-use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::{Compression, Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -570,6 +570,81 @@ fn a_run_that_fails_leaves_no_file() {
     assert_eq!(rows(&db, &families[0]).expect("reads").len(), 60);
 }
 
+/// Values in pieces, compressed and not, of keys that were changed before in the transaction, in the row itself or not,
+/// and are changed after: they are read, cut away, committed and recovered like others.
+#[test]
+fn a_large_row_is_written_from_where_it_is() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let disk = FaultyDisk::new(3);
+        let db = open(&disk, &Options { compaction_threads: 0, ..options() }).expect("opens");
+        let family = FamilyOptions { compression, ..FamilyOptions::default() };
+        let family = db.create_family(b"pieces", family).expect("creates");
+        let change = |key: &'static [u8], value| Change {
+            family: &family,
+            key,
+            kind: ChangeKind::Put(value),
+            lock: true,
+            count_unchanged: false,
+            expiry: 0,
+        };
+        let [one, two, three] = [vec![1; 9 << 10], vec![2; 20 << 10], vec![3; 30_001]];
+        let pieces: [&[u8]; 4] = [&one, b"", &two, &three];
+        let whole = [b"head".to_vec(), one.clone(), two.clone(), three.clone()].concat();
+        let mut txn = begin(&db);
+        txn.put(&family, b"a", b"before").expect("puts");
+        txn.put(&family, b"b", b"earlier").expect("puts");
+        txn.statement_begin(true, Duration::from_secs(20)).expect("begins");
+        let changes = [change(b"b", b"head"), change(b"c", b"entry"), change(b"d", &two), change(b"e", &one)];
+        txn.write_in_pieces(&changes, Some((0, &pieces))).expect("writes");
+        assert_eq!(db.stats().txn_memory_bytes, 0, "nothing of it is in memory");
+        let expect = |txn: &mut Transaction, expected: &[(&[u8], &[u8])]| {
+            let seen = scan(&db, txn, &family, &Asked::all(true)).expect("scans");
+            let expected: Vec<_> =
+                expected.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+            assert!(seen == expected, "{compression:?}");
+        };
+        expect(&mut txn, &[(b"a", b"before"), (b"b", &whole), (b"c", b"entry"), (b"d", &two), (b"e", &one)]);
+        txn.statement_rollback();
+        expect(&mut txn, &[(b"a", b"before"), (b"b", b"earlier")]);
+        // Twice in one row, and then once more.
+        let changes =
+            [change(b"a", &one), change(b"a", b"head"), change(b"f", &three), change(b"f", b"last")];
+        txn.write_in_pieces(&changes, Some((1, &pieces))).expect("writes");
+        expect(&mut txn, &[(b"a", &whole), (b"b", b"earlier"), (b"f", b"last")]);
+        txn.put(&family, b"b", &whole).expect("puts");
+        txn.put(&family, b"b", b"small").expect("puts");
+        txn.commit().expect("commits");
+        let expected = [(&b"a"[..], &whole[..]), (b"b", b"small"), (b"f", b"last")];
+        expect(&mut begin(&db), &expected);
+        db.flush().expect("flushes");
+        db.compact(&family).expect("merges");
+        expect(&mut begin(&db), &expected);
+        db.verify(&family).expect("is whole");
+    }
+}
+
+/// Beyond what they may have together, each open transaction has little in memory.
+#[test]
+fn many_large_transactions_share_memory() {
+    const BUFFER: usize = 1 << 20;
+    let disk = FaultyDisk::new(3);
+    let (db, families) =
+        make(&disk, &Options { write_buffer_size: BUFFER, compaction_threads: 0, ..options() });
+    let mut open = Vec::new();
+    for n in 0..100u64 {
+        let mut txn = begin(&db);
+        txn.put(&families[0], &key(n), &[n as u8; 100 << 10]).expect("puts");
+        open.push(txn);
+    }
+    let held = db.stats().txn_memory_bytes;
+    assert!(held < 2 * BUFFER as u64, "{held} bytes of open transactions");
+    for mut txn in open {
+        txn.commit().expect("commits");
+    }
+    assert_eq!(db.stats().txn_memory_bytes, 0);
+    assert_eq!(rows(&db, &families[0]).expect("reads").len(), 100);
+}
+
 /// A row that alone is larger than the transaction's share of memory, and is refused where it cannot be written, is
 /// undone: its statement may be one of several whose failure somebody catches.
 #[test]
@@ -582,16 +657,13 @@ fn a_large_row_that_cannot_be_written_is_undone() {
         Fault { op: Some(Op::Write), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Enospc };
     let large = [2; 3 << 10];
     for attempt in 0..2 {
-        txn.put(&families[0], &key(2), &large).expect("waits to be written");
         disk.fail(full.clone());
-        let failed = txn.spill_rest();
+        let failed = txn.put(&families[0], &key(2), &large);
         assert!(matches!(failed, Err(Error::DiskFull(_))), "{failed:?}");
         let seen = scan(&db, &mut txn, &families[0], &Asked::all(true)).expect("scans");
         assert_eq!(seen, [(key(1), vec![1; 50])], "attempt {attempt}");
     }
-    txn.spill_rest().expect("nothing waits");
-    txn.put(&families[0], &key(3), &large).expect("waits to be written");
-    txn.spill_rest().expect("there is room");
+    txn.put(&families[0], &key(3), &large).expect("there is room");
     txn.commit().expect("commits");
     let expected = [(key(1), vec![1; 50]), (key(3), large.to_vec())];
     assert_eq!(rows(&db, &families[0]).expect("reads"), expected);

@@ -56,7 +56,7 @@ int BulkLoad::write(const uchar *record) {
   if (!handler.has_primary_key())
     if (const int error = handler.next_row_number()) return error;
   handler.encode_primary(record, &handler.writer_.new_primary);
-  handler.row_codec_->encode(record, &handler.writer_.row_value);
+  handler.writer_.encode(*handler.row_codec_, record);
   handler.writer_.begin();
   handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
                     handler.writer_.row_value.slice(), TIDESDB_PUT, false, share->primary_key);
@@ -88,8 +88,7 @@ int BulkLoad::write(const uchar *record) {
   }
   if (const int error = handler.check_filled_row(txn(), record)) return error;
   if (handler.entries_may_be_cut_short()) return HA_ERR_ABORTED_BY_USER;
-  const int status = handler.writer_.release_large(
-      txn(), load_.write(handler.writer_.ops().data(), handler.writer_.ops().size()));
+  const int status = load_.write(handler.writer_.ops().data(), handler.writer_.ops().size());
   if (status != TIDESDB_OK) return handler.fail(status);
   return load_.is_full() ? next_chunk() : 0;
 }

@@ -150,9 +150,9 @@ int ha_tidesdb::reset() {
   ds_mrr_.dsmrr_close();
   scan_.entries_only = false;
   cursors_.reset();
-  if (row_reader_) row_reader_->release_large();
-  writer_.forget_large();
-  writer_.reset_cursors();
+  if (row_reader_) row_reader_->end_statement();
+  writer_.end_statement();
+  buffers_.end_statement();
   if (row_checks_) row_checks_->reset();
   inserts_ = {};
   for (const auto &[number, child] : child_tables_)

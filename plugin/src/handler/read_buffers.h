@@ -7,6 +7,7 @@
 #include "key/bytes.h"
 #include "key/sql_headers.h"
 #include "key/key_codec.h"
+#include "row/row_layout.h"
 
 namespace tidesdb {
 
@@ -19,6 +20,11 @@ struct ReadBuffers {
   ByteBuffer old_columns; /* records with the virtual columns of their entries */
   ByteBuffer new_columns;
   ByteBuffer condition_record; /* of record[0] while a condition looks at another row there */
+
+  void end_statement() {
+    for (ByteBuffer *key : {&entry_key, &entry_value, &row_key}) key->release_beyond(KEPT_KEY);
+    for (ByteBuffer *record : {&kept_record, &condition_record}) record->release_beyond(KEPT_ROW);
+  }
 };
 
 /* The row that was read last; `number` also of the one that was written last. */

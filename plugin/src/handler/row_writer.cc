@@ -15,6 +15,19 @@ void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
   logged_++;
 }
 
+void RowWriter::encode(const RowCodec &codec, const uchar *record) {
+  codec.encode(record, &row_value, &large_);
+  pieces_.clear();
+  if (large_.empty()) return;
+  size_t from = 0;
+  for (const LargeBlob &blob : large_) {
+    pieces_.push_back({row_value.data() + from, blob.at - from});
+    pieces_.push_back(blob.bytes);
+    from = blob.at;
+  }
+  pieces_.push_back({row_value.data() + from, row_value.size() - from});
+}
+
 int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
   int status = tidesdb_write(txn, ops_.data(), ops_.size(), failed);
   if (logged_ != 0) {
@@ -26,13 +39,18 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
     end_log();
   }
   *failed = status == TIDESDB_OK ? 0 : *failed;
-  return release_large(txn, status);
+  return status;
 }
 
-int RowWriter::release_large(tidesdb_txn *txn, int status) {
-  return row_value.release_beyond(LARGE_ROW) && status == TIDESDB_OK ? tidesdb_txn_spill_rest(txn) : status;
+void RowWriter::end_statement() {
+  row_value.release_beyond(KEPT_ROW);
+  old_primary.release_beyond(KEPT_KEY);
+  new_primary.release_beyond(KEPT_KEY);
+  for (EntryBuffers &entry : entries) {
+    if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
+    for (ByteBuffer *buffer : {&entry.old_key, &entry.old_value, &entry.new_key, &entry.new_value})
+      buffer->release_beyond(KEPT_KEY);
+  }
 }
-
-void RowWriter::forget_large() { row_value.release_beyond(LARGE_ROW); }
 
 }  // namespace tidesdb

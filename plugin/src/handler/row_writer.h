@@ -2,7 +2,8 @@
   The engine operations of one row that is written: the row, its index entries, and its key in the row log.
 
   begin(), then add() for each and log() at the end, then apply(). The engine does all or none. An operation
-  holds slices of the buffers here: they stay as they are until apply() returns.
+  holds slices of the buffers here: they stay as they are until apply() returns. So do the record's large
+  BLOBs, which the engine takes from there.
 */
 #ifndef TIDESDB_HANDLER_ROW_WRITER_H
 #define TIDESDB_HANDLER_ROW_WRITER_H
@@ -12,6 +13,7 @@
 #include "ddl/row_log.h"
 #include "key/bytes.h"
 #include "key/sql_headers.h"
+#include "row/row_codec.h"
 #include "store/handles.h"
 
 namespace tidesdb {
@@ -32,14 +34,12 @@ class RowWriter {
     ops_.reserve(2 * (keys + 1));
     index_of_.reserve(2 * (keys + 1));
   }
-  void reset_cursors() {
-    for (const EntryBuffers &entry : entries)
-      if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
-  }
   void close_cursors() {
     for (EntryBuffers &entry : entries) entry.cursor.reset();
   }
 
+  /* Makes `row_value` of a record. */
+  void encode(const RowCodec &codec, const uchar *record);
   /* A row before may have been refused between log() and apply(). */
   void begin() {
     ops_.clear();
@@ -49,6 +49,10 @@ class RowWriter {
   }
   /* `index`: the key number that a duplicate is said to be of. */
   void add(tidesdb_family *family, Slice key, Slice value, int kind, int flags, uint index) {
+    if (!pieces_.empty() && value.data == row_value.data()) {
+      value = {reinterpret_cast<const uchar *>(pieces_.data()), pieces_.size()};
+      flags |= TIDESDB_OP_PIECES;
+    }
     ops_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), expiry});
     index_of_.push_back(index);
   }
@@ -57,11 +61,8 @@ class RowWriter {
 
   /* Returns the engine's status; of an error of one operation, `failed` is that one. */
   int apply(tidesdb_txn *txn, size_t *failed);
-  /* After the engine took the row with this status: frees the copy here of a large one, and lets the engine
-     go on with its own. Returns the status of both. */
-  int release_large(tidesdb_txn *txn, int status);
-  /* Of a row that came to nothing. */
-  void forget_large();
+  /* Keeps little memory, and nothing that pins more. */
+  void end_statement();
   uint index_of(size_t operation) const { return index_of_[operation]; }
   /* Another row has the entry that this operation brings. */
   void note_duplicate(size_t operation) { duplicate_index_ = index_of_[operation]; }
@@ -71,6 +72,9 @@ class RowWriter {
   const std::vector<tidesdb_op> &ops() const { return ops_; }
 
  private:
+  /* Where BLOBs are not in `row_value`: its parts and these, in order. */
+  std::vector<LargeBlob> large_;
+  std::vector<Slice> pieces_;
   std::vector<tidesdb_op> ops_;
   std::vector<uint> index_of_; /* as many */
   uint duplicate_index_ = MAX_KEY;

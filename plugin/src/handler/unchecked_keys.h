@@ -31,7 +31,7 @@ struct OtherRows {
   void reset() {
     for (const CursorHandle *cursor : {&entries, &rows})
       if (*cursor) tidesdb_cursor_reset(cursor->get());
-    reader.release_large();
+    reader.end_statement();
   }
 };
 

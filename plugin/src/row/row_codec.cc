@@ -88,8 +88,9 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary, const RowHistory &
   for (uint i = 0; i < null_bytes_; i++) fixed_nulls_ = fixed_nulls_ || fixed_null_bits_[i] != 0;
 }
 
-void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
+void RowCodec::encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlob> *large) const {
   out->clear();
+  if (large) large->clear();
   uchar *to = out->reserve(MAX_VARINT_SIZE + null_bytes_ + fixed_size_);
   to = write_varint(to, history_->version);
   memcpy(to, record, null_bytes_);
@@ -129,6 +130,11 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
       default:
         size = blob_size(at, column.size);
         at = blob_data(at, column.size);
+        if (large && size > LARGE_ROW) {
+          out->set_end(write_varint(out->reserve(MAX_VARINT_SIZE), size));
+          large->push_back({out->size(), {at, size}});
+          continue;
+        }
     }
     to = out->reserve(MAX_VARINT_SIZE + size);
     to = write_varint(to, size);
@@ -234,7 +240,7 @@ bool RowReader::is_wanted(uint field_index) const {
   return columns_[field_index / bits] >> (field_index % bits) & 1;
 }
 
-void RowReader::release_large() { blob_memory_.release_beyond(LARGE_ROW); }
+void RowReader::end_statement() { blob_memory_.release_beyond(KEPT_ROW); }
 
 void RowReader::reserve_blobs(size_t size) {
   if (!blobs_) return;

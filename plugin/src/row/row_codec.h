@@ -22,6 +22,13 @@
 
 namespace tidesdb {
 
+/* A BLOB of more than LARGE_ROW bytes, which is not copied into the row's value; `at`: the bytes of the value
+   before it. */
+struct LargeBlob {
+  size_t at;
+  Slice bytes;
+};
+
 class RowCodec {
  public:
   /* `primary`: codec of the primary key, nullptr in a table without one; it and `history` must
@@ -31,8 +38,9 @@ class RowCodec {
   RowCodec(const RowCodec &) = delete;
   RowCodec &operator=(const RowCodec &) = delete;
 
-  /* The row's value; clears `out` first. All stored columns of `record` must be valid. */
-  void encode(const uchar *record, ByteBuffer *out) const;
+  /* The row's value; clears `out` first. All stored columns of `record` must be valid. With `large` the bytes
+     of large BLOBs are left where they are. */
+  void encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlob> *large = nullptr) const;
 
   /* Whether rows of this layout version can be read. */
   bool knows(ulonglong version) const { return version == history_->version || older(version); }
@@ -108,7 +116,7 @@ class RowReader {
   */
   bool read(Slice key, Slice value, uchar *record);
   /* Gives the memory of large BLOBs back; the pointers to them end. */
-  void release_large();
+  void end_statement();
   /* The layout version that a row says it has; 0: it says none. */
   static ulonglong layout_version(Slice value);
 

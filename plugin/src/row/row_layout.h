@@ -24,6 +24,10 @@ constexpr size_t MAX_OLDER_LAYOUTS = 64;
 constexpr size_t MAX_DEFAULT_SIZE = 4096;
 /* Bytes of a row beyond which a second copy of it counts: none is kept longer than it is needed. */
 constexpr size_t LARGE_ROW = 1024 * 1024;
+/* Bytes that a buffer of a table keeps from one statement to the next, of rows and of keys: connections
+   sleep, and each keeps a table or a few. */
+constexpr size_t KEPT_ROW = 16 * 1024;
+constexpr size_t KEPT_KEY = 1024;
 
 /* A column's place in a row. */
 struct LayoutColumn {

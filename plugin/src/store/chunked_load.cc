@@ -1,6 +1,7 @@
 #include "store/chunked_load.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "store/store.h"
 #include "sysvars.h"
@@ -13,6 +14,17 @@ namespace tidesdb {
 constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LARGEST_CHUNK = 128 << 10;
 constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
+
+namespace {
+
+size_t value_size(const tidesdb_op &write) {
+  if (!(write.flags & TIDESDB_OP_PIECES)) return write.value.size;
+  const auto *pieces = reinterpret_cast<const tidesdb_slice *>(write.value.data);
+  return std::accumulate(pieces, pieces + write.value.size, size_t{0},
+                         [](size_t sum, const tidesdb_slice &piece) { return sum + piece.size; });
+}
+
+}  // namespace
 
 ChunkedLoad::~ChunkedLoad() {
   if (open_) tidesdb_txn_rollback(txn_.get());
@@ -45,7 +57,7 @@ int ChunkedLoad::write(const tidesdb_op *writes, size_t count) {
   size_t failed = 0;
   const int status = tidesdb_write(txn_.get(), writes, count, &failed);
   for (size_t i = 0; i < count; i++)
-    bytes_ += writes[i].key.size + writes[i].value.size + BYTES_FOR_EACH_WRITE;
+    bytes_ += writes[i].key.size + value_size(writes[i]) + BYTES_FOR_EACH_WRITE;
   return status;
 }
 

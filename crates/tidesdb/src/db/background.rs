@@ -1,5 +1,6 @@
 //! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
-//! reserves blocks of counters and seconds of the expiry clock, one that measures memory where it is bounded.
+//! reserves blocks of counters and seconds of the expiry clock, one that tends the heap and measures
+//! memory where it is bounded.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -88,7 +89,8 @@ impl Background {
         start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
         let reserver = maintenance.clone();
         start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
-        if maintenance.store.options.max_memory > 0 {
+        let options = &maintenance.store.options;
+        if options.max_memory > 0 || options.tend_heap.is_some() {
             let measurer = maintenance.clone();
             start("tdb-memory", Box::new(move || measurer.memory_loop()))?;
         }
@@ -282,10 +284,14 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Measures memory until the store closes.
+    /// Gives freed memory back, and measures what is left, until the store closes.
     fn memory_loop(&self) {
+        let options = &self.store.options;
         while !self.closing.load(Ordering::Acquire) {
-            self.store.keep_memory_bound();
+            options.tend_heap.inspect(|tend| tend());
+            if options.max_memory > 0 {
+                self.store.keep_memory_bound();
+            }
             std::thread::park_timeout(memory::INTERVAL);
         }
     }

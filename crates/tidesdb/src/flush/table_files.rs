@@ -75,8 +75,8 @@ impl<'a> TableFiles<'a> {
         Ok((Some((place.number, meta)), counts))
     }
 
-    /// Writes `iter`, of about so many bytes, as one table, each entry with the sequence number that `number` gives it;
-    /// those without one are left out. `None` if nothing is left.
+    /// Writes `iter`, a transaction's changes of about so many bytes, as one table, each entry with the sequence number that
+    /// `number` gives it; those without one are left out. `None` if nothing is left.
     pub fn copy(
         &mut self,
         family: FamilyId,
@@ -98,7 +98,7 @@ impl<'a> TableFiles<'a> {
                         none.insert((place, writer))
                     }
                 };
-                writer.add(iter.key(), Entry { seq, ..entry })?;
+                writer.add_in_pieces(iter.key(), Entry { seq, ..entry }, iter.more())?;
             }
             iter.next()?;
         }

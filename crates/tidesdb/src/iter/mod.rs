@@ -9,7 +9,7 @@ pub(crate) mod vec_iterator;
 pub mod version_merge;
 
 use crate::error::Result;
-use crate::types::{Entry, Seq};
+use crate::types::{Entry, Pieces, Seq};
 
 /// One run of one family as one snapshot sees it: each key once, with its newest version at or below
 /// the snapshot, tombstones included. Both directions. An iterator holds what it borrows from alive.
@@ -58,6 +58,10 @@ pub trait VersionIterator: Send {
     fn key(&self) -> &[u8];
     /// The version.
     fn entry(&self) -> Entry<'_>;
+    /// What its value goes on with, after that of `entry`.
+    fn more(&self) -> Pieces<'_> {
+        Pieces::default()
+    }
 }
 
 /// Keys of a range: from `lower` (included) to `upper` (excluded); `None` is unbounded.

@@ -166,6 +166,11 @@ impl CommitBatch {
         self.changes.len()
     }
 
+    /// Bytes of memory that the batch takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.body.capacity() + self.changes.capacity() * size_of::<Placed>()
+    }
+
     /// Memory that the changes will take in a memtable, roughly.
     pub fn memtable_bytes(&self) -> usize {
         self.body.len() + self.changes.len() * 64

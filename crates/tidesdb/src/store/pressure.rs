@@ -16,8 +16,23 @@ use crate::store::Store;
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);
 
+/// Longest wait for it: small transactions may give theirs back all the time, beside large ones that stay.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Time without memory given back after which nobody waits for it.
+const STANDSTILL: Duration = Duration::from_millis(100);
+
+/// The same for commits that have the memory which a statement waits for.
+const COMMITTERS_STEP: Duration = Duration::from_millis(1);
+
 /// Delays below this are owed and slept later, together: a sleep costs more than it asks for.
 const SHORTEST_SLEEP_US: u64 = 200;
+
+/// Bytes of changes that a transaction keeps in memory however many others do.
+pub(crate) const LARGE_BATCH: usize = 64 << 10;
+
+/// Large transactions that may have their changes in memory before each gets less.
+const LARGE_TRANSACTIONS: u64 = 32;
 
 /// What the store knows of how far behind it is.
 #[derive(Debug, Default)]
@@ -85,6 +100,78 @@ impl Store {
         bytes / self.stats.commits.load(Relaxed).max(1)
     }
 
+    /// Bytes of changes of all transactions that are not about to end: a write buffer, or less under a small bound.
+    pub(crate) fn memory_of_transactions(&self) -> u64 {
+        let (buffer, bound) = (self.options.write_buffer_size as u64, self.options.max_memory / 8);
+        if bound == 0 {
+            buffer
+        } else {
+            bound.clamp(buffer / 2, buffer)
+        }
+    }
+
+    /// Bytes of changes that a transaction may have in memory, of those beyond [`LARGE_BATCH`].
+    pub(crate) fn share_of_transaction(&self) -> usize {
+        let all = self.stats.batch_bytes.load(Relaxed);
+        let open = all.saturating_sub(self.stats.committing_bytes.load(Relaxed));
+        let most = self.memory_of_transactions();
+        if open <= most {
+            return usize::MAX;
+        }
+        (most / self.stats.large_batches.load(Relaxed).max(LARGE_TRANSACTIONS)) as usize
+    }
+
+    /// Waits until `reserve` does it, for as long as transactions give memory back. False: it did not. `Interrupted` on
+    /// a kill.
+    pub(crate) fn wait_for_transactions(
+        &self,
+        max_wait: Duration,
+        owner: &LockOwner,
+        mut reserve: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        self.stats.count_backpressure(|| {
+            let (begun, longest) = (Instant::now(), max_wait.min(LONGEST_WAIT));
+            let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), begun);
+            loop {
+                if reserve() {
+                    return Ok(true);
+                }
+                if owner.is_killed() {
+                    return Err(Error::Interrupted);
+                }
+                if begun.elapsed() >= longest || since.elapsed() >= STANDSTILL {
+                    return Ok(false);
+                }
+                std::thread::sleep(COMMITTERS_STEP);
+                let now = self.stats.batch_bytes.load(Relaxed);
+                if now < seen {
+                    since = Instant::now();
+                }
+                seen = now;
+            }
+        })
+    }
+
+    /// Waits at the begin of a statement while transactions that end now have many changes in memory. Each of them
+    /// needs no more of anybody but the log, so the wait is short; those that wait for their client do not count.
+    fn wait_for_committers(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
+        let most = self.memory_of_transactions() / 2;
+        let is_crowded = || self.stats.committing_bytes.load(Relaxed) > most;
+        if !is_crowded() {
+            return Ok(());
+        }
+        self.stats.count_backpressure(|| {
+            let begun = Instant::now();
+            while is_crowded() && begun.elapsed() < max_wait {
+                if owner.is_killed() {
+                    return Err(Error::Interrupted);
+                }
+                std::thread::sleep(COMMITTERS_STEP);
+            }
+            Ok(())
+        })
+    }
+
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
     /// after `max_wait`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
@@ -93,6 +180,7 @@ impl Store {
             let sleep = Duration::from_micros(write_controller::MAX_DELAY).min(max_wait);
             self.stats.count_backpressure(|| std::thread::sleep(sleep));
         }
+        self.wait_for_committers(max_wait, owner)?;
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {

@@ -33,6 +33,10 @@ pub struct Stats {
     /// Bytes of transactions' private batches (counted in steps of 4 KiB each), and of those that are prepared
     /// and wait for a decision.
     pub batch_bytes: AtomicU64,
+    /// Of these those of transactions between the begin of their `prepare` and their end.
+    pub(crate) committing_bytes: AtomicU64,
+    /// Private batches of [`LARGE_BATCH`](crate::store::pressure::LARGE_BATCH) bytes or more.
+    pub(crate) large_batches: AtomicU64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: AtomicU64,
     /// Puts that flushes and compactions dropped together with their single delete.

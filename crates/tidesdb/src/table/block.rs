@@ -64,8 +64,40 @@ impl BlockHandle {
 }
 
 fn block_crc(stored: &[u8], trailer: &[u8], offset: u64) -> u32 {
-    let crc = checksum::extend(checksum::crc(stored), trailer);
-    checksum::extend(crc, &offset.to_le_bytes())
+    end_crc(checksum::crc(stored), trailer, offset)
+}
+
+/// `crc` is that of the stored bytes.
+fn end_crc(crc: u32, trailer: &[u8], offset: u64) -> u32 {
+    checksum::extend(checksum::extend(crc, trailer), &offset.to_le_bytes())
+}
+
+/// The trailer of a block as [`encode`] makes it, with `crc` of the stored bytes.
+fn trailer(
+    method: Compression,
+    kind: BlockKind,
+    payload_len: usize,
+    crc: u32,
+    offset: u64,
+) -> [u8; TRAILER_LEN] {
+    let mut trailer = [0; TRAILER_LEN];
+    trailer[0] = method as u8;
+    trailer[2] = kind as u8;
+    trailer[8..12].copy_from_slice(&(payload_len as u32).to_le_bytes());
+    let crc = end_crc(crc, &trailer[..12], offset);
+    trailer[12..].copy_from_slice(&crc.to_le_bytes());
+    trailer
+}
+
+/// The trailer of a block that is stored as it is, the pieces one after the other at `offset` of its table.
+pub(super) fn trailer_of_pieces<'a>(
+    pieces: impl Iterator<Item = &'a [u8]>,
+    kind: BlockKind,
+    offset: u64,
+) -> [u8; TRAILER_LEN] {
+    let add = |(len, crc), piece: &[u8]| (len + piece.len(), checksum::extend(crc, piece));
+    let (len, crc) = pieces.fold((0, 0), add);
+    trailer(Compression::None, kind, len, crc, offset)
 }
 
 /// Makes the stored form of `payload`, a block that will stand at `offset` of its table, compressed with `method`
@@ -79,13 +111,7 @@ pub(super) fn encode<'a>(
 ) -> (&'a [u8], [u8; TRAILER_LEN]) {
     let method = compression::compress(method, payload, packed);
     let stored = if method == Compression::None { payload } else { packed };
-    let mut trailer = [0; TRAILER_LEN];
-    trailer[0] = method as u8;
-    trailer[2] = kind as u8;
-    trailer[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    let crc = block_crc(stored, &trailer[..12], offset);
-    trailer[12..].copy_from_slice(&crc.to_le_bytes());
-    (stored, trailer)
+    (stored, trailer(method, kind, payload.len(), checksum::crc(stored), offset))
 }
 
 /// A block whose checksum is right.
@@ -101,6 +127,21 @@ pub(super) fn check(block: &[u8], kind: BlockKind, offset: u64) -> Result<Encode
     let split =
         block.len().checked_sub(TRAILER_LEN).ok_or(DecodeError("a block shorter than its trailer"))?;
     let (stored, trailer) = block.split_at(split);
+    check_stored(stored, trailer, kind, offset)
+}
+
+/// Whether a trailer is that of a block which is stored as it is.
+pub(super) fn is_stored_plain(trailer: &[u8; TRAILER_LEN]) -> bool {
+    trailer[0] == Compression::None as u8
+}
+
+/// As [`check`], of the bytes before the trailer and the trailer, which has [`TRAILER_LEN`] bytes.
+pub(super) fn check_stored<'a>(
+    stored: &'a [u8],
+    trailer: &[u8],
+    kind: BlockKind,
+    offset: u64,
+) -> Result<EncodedBlock<'a>, DecodeError> {
     if u32_at(trailer, 12) != Some(block_crc(stored, &trailer[..12], offset)) {
         return Err(DecodeError("block checksum mismatch"));
     }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::block::DecodeError;
-use crate::format::coding::{get_len, get_varint, put_bytes, put_varint, varint_len};
+use crate::format::coding::{get_len, get_varint, put_varint, varint_len};
 use crate::types::{Entry, Kind, Seq};
 
 /// Flag: newer versions of the first key stand in the block before.
@@ -21,13 +21,24 @@ const VERSION_OVERHEAD: usize = 1 + 8;
 /// Appends a version. If a newer one of the same key stands in this body, `newer` is where its tag is.
 /// Returns where its own tag is.
 pub(super) fn put_version(body: &mut Vec<u8>, entry: &Entry<'_>, newer: Option<usize>) -> usize {
+    put_large_version(body, entry, newer, 0)
+}
+
+/// As [`put_version`] of a value that goes on with `more` bytes, which the caller puts after it.
+pub(super) fn put_large_version(
+    body: &mut Vec<u8>,
+    entry: &Entry<'_>,
+    newer: Option<usize>,
+    more: usize,
+) -> usize {
     if let Some(tag) = newer.and_then(|at| body.get_mut(at)) {
         *tag |= MORE;
     }
     let at = body.len();
     body.push(entry.kind.byte());
     put_varint(body, entry.seq);
-    put_bytes(body, entry.value);
+    put_varint(body, (entry.value.len() + more) as u64);
+    body.extend_from_slice(entry.value);
     at
 }
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::block::{check, BlockHandle, BlockKind, DecodeError};
+use super::block::{check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, TRAILER_LEN};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
@@ -23,8 +23,11 @@ use crate::types::{FileNo, Seq, MAX_SEQ};
 /// tables, the top index.
 const TAIL_READ: u64 = 8 << 10;
 
-/// A thread's buffer for stored blocks is kept up to this size, in bytes.
-const SCRATCH_KEEP: usize = 256 << 10;
+/// A thread's buffer for stored blocks is kept up to this size, in bytes: that of an ordinary block.
+const SCRATCH_KEEP: usize = 32 << 10;
+
+/// A block from which on a second copy of it counts.
+const LARGE_BLOCK: usize = 1 << 20;
 
 /// Read-ahead of long scans, in bytes.
 const SCAN_WINDOW: usize = 64 << 10;
@@ -353,6 +356,11 @@ impl SsTable {
             static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
         let len = self.bounded(handle)?;
+        if len > LARGE_BLOCK {
+            if let Some(block) = self.read_plain(file, handle, kind, len)? {
+                return Ok(block);
+            }
+        }
         SCRATCH.with_borrow_mut(|scratch| {
             if scratch.len() < len {
                 scratch.resize(len, 0);
@@ -366,6 +374,28 @@ impl SsTable {
             }
             read
         })
+    }
+
+    /// A block of many megabytes that is stored as it is, read into the memory where it stays; `None`: it is not.
+    fn read_plain(
+        &self,
+        file: &dyn File,
+        handle: BlockHandle,
+        kind: BlockKind,
+        len: usize,
+    ) -> Result<Option<BlockRef>> {
+        let mut trailer = [0; TRAILER_LEN];
+        let (start, stored) = (self.meta.offset + handle.offset, len - TRAILER_LEN);
+        file.read_exact_at(&mut trailer, start + stored as u64)?;
+        if !is_stored_plain(&trailer) {
+            return Ok(None);
+        }
+        let mut frame = FrameBuf::new(stored);
+        file.read_exact_at(&mut frame, start)?;
+        check_stored(&frame, &trailer, kind, handle.offset)
+            .and_then(|_| check_payload(&frame, kind))
+            .map_err(|damage| self.damage(handle, damage))?;
+        Ok(Some(frame.freeze()))
     }
 
     /// Checks and opens a stored block.

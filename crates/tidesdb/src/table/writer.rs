@@ -4,8 +4,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::block::{encode, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
-use super::data_block::{self, put_version, version_len};
+use super::block::{encode, trailer_of_pieces, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
+use super::data_block::{self, put_large_version, put_version, version_len};
 use super::filter::{FilterBuilder, Filters};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN};
 use super::index::{separator, IndexEntry};
@@ -18,7 +18,7 @@ use crate::format::coding::{put_varint, u64_at};
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, TABLE_WRITERS};
 use crate::options::Compression;
-use crate::types::{Entry, FamilyId, FileNo, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Finished blocks are written to the file in pieces of at least this many bytes.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -33,6 +33,13 @@ const SCRATCH_KEEP: usize = 1 << 20;
 
 /// Payload at which an index partition ends, in bytes.
 const PARTITION_SIZE: usize = 4096;
+
+/// Bytes from which a value in pieces is stored as it is: to be compressed it would have to be in memory once more, and
+/// what comes out. A merge compresses it.
+const LARGE_VALUE: usize = 32 << 20;
+
+/// Bytes of a large value that are written at once.
+const PIECE: usize = 8 << 20;
 
 /// Room for keys, heads and counts in a block beside its largest value.
 const MAX_VALUE: usize = MAX_PAYLOAD - (4 << 20);
@@ -132,15 +139,26 @@ impl SsTableWriter {
     /// Adds an entry. Keys ascend, and sequence numbers descend within a key; otherwise, and for keys and
     /// values beyond the limits, `Error::InvalidArgument`.
     pub fn add(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
+        self.add_in_pieces(key, entry, Pieces::default())
+    }
+
+    /// As [`SsTableWriter::add`]; the value goes on with `more`, which is written from where it is. No older version of
+    /// the key comes after one with more.
+    pub fn add_in_pieces(&mut self, key: &[u8], entry: Entry<'_>, more: Pieces<'_>) -> Result<()> {
         let first = self.properties.entries == 0;
         let same_key = !first && key == self.last_key.as_slice();
-        self.check(key, &entry, first, same_key)?;
+        let (more_len, is_large) = (more.len(), !more.is_empty());
+        self.check(key, &entry, more_len, first, same_key)?;
 
+        if self.block.is_empty() && !self.leaf.is_empty() && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
+            // A large value ended its block before this key was known.
+            self.cut_partition();
+        }
         let mut in_block = same_key && !self.block.is_empty();
         if !self.block.is_empty() {
             let new_key = (!same_key).then_some(key);
             let len = self.block.len_with(new_key, version_len(&entry));
-            if len > self.options.block_size as usize {
+            if is_large || len > self.options.block_size as usize {
                 self.cut_block(Some(key))?;
                 in_block = false;
             }
@@ -150,7 +168,10 @@ impl SsTableWriter {
             self.last_tag = None;
             self.filter.add(key);
         }
-        self.last_tag = Some(put_version(self.block.body(), &entry, self.last_tag));
+        self.last_tag = Some(match is_large {
+            true => put_large_version(self.block.body(), &entry, None, more_len),
+            false => put_version(self.block.body(), &entry, self.last_tag),
+        });
 
         let properties = &mut self.properties;
         if first {
@@ -166,7 +187,7 @@ impl SsTableWriter {
         properties.entries += 1;
         properties.min_seq = properties.min_seq.min(entry.seq);
         properties.max_seq = properties.max_seq.max(entry.seq);
-        properties.raw_bytes += (key.len() + entry.value.len()) as u64;
+        properties.raw_bytes += (key.len() + entry.value.len() + more_len) as u64;
         if entry.kind.is_tombstone() {
             properties.tombstones += 1;
             self.block_tombstones += 1;
@@ -178,13 +199,16 @@ impl SsTableWriter {
                 self.expiring += 1;
             }
         }
+        if is_large {
+            self.cut_large(more)?;
+        }
         Ok(())
     }
 
-    fn check(&self, key: &[u8], entry: &Entry<'_>, first: bool, same_key: bool) -> Result<()> {
+    fn check(&self, key: &[u8], entry: &Entry<'_>, more: usize, first: bool, same_key: bool) -> Result<()> {
         let refuse = |what: String| Err(Error::InvalidArgument(what));
-        if key.len() > MAX_KEY_LEN || entry.value.len() > MAX_VALUE {
-            let (key, value) = (key.len(), entry.value.len());
+        if key.len() > MAX_KEY_LEN || entry.value.len() + more > MAX_VALUE {
+            let (key, value) = (key.len(), entry.value.len() + more);
             return refuse(format!("a key of {key} bytes with a value of {value} does not fit a table"));
         }
         if entry.seq > MAX_SEQ {
@@ -329,12 +353,46 @@ impl SsTableWriter {
                 }
             }
         }
+        // After a large value nothing is left.
+        if self.block.is_empty() {
+            return Ok(());
+        }
         let mut payload = mem::take(&mut self.payload);
         self.block.finish(flags, &mut payload);
         let block = self.put_block(&payload, BlockKind::Data)?;
         if payload.capacity() <= SCRATCH_KEEP {
             self.payload = payload;
         }
+        self.index_block(block, next.is_some())
+    }
+
+    /// Ends the current data block, of one version whose value goes on with `more`.
+    fn cut_large(&mut self, more: Pieces<'_>) -> Result<()> {
+        let flags = mem::take(&mut self.block_flags);
+        self.separator.clear();
+        self.separator.extend_from_slice(&self.last_key);
+        let mut payload = Vec::new();
+        self.block.finish(flags, &mut payload);
+        if self.options.compression != Compression::None && payload.len() + more.len() < LARGE_VALUE {
+            payload.reserve_exact(more.len());
+            more.iter().for_each(|piece| payload.extend_from_slice(piece));
+            let block = self.put_block(&payload, BlockKind::Data)?;
+            return self.index_block(block, false);
+        }
+        self.flush()?;
+        let offset = self.bytes_written();
+        let pieces = || std::iter::once(&payload[..]).chain(more.iter());
+        let trailer = trailer_of_pieces(pieces(), BlockKind::Data, offset);
+        for piece in pieces().flat_map(|piece| piece.chunks(PIECE)) {
+            self.write(piece)?;
+        }
+        self.pending.extend_from_slice(&trailer);
+        let len = self.bytes_written() - offset;
+        self.index_block(BlockHandle { offset, len }, false)
+    }
+
+    /// Takes the current data block, which was written, into the index.
+    fn index_block(&mut self, block: BlockHandle, may_end_partition: bool) -> Result<()> {
         self.properties.data_blocks += 1;
 
         let tombstones = mem::take(&mut self.block_tombstones);
@@ -346,7 +404,7 @@ impl SsTableWriter {
         entry.put(self.leaf.body());
         self.leaf_tombstones += tombstones;
         self.block_before = self.properties.entries;
-        if next.is_some() && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
+        if may_end_partition && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
             self.cut_partition();
         }
         self.held.set(self.heap_bytes());

@@ -65,6 +65,11 @@ impl PreparedCommit {
         self.sync = SyncMode::None;
     }
 
+    /// Bytes of memory that the changes take.
+    pub(crate) fn memory(&self) -> usize {
+        self.batch.memory()
+    }
+
     /// Sequence number, once ordered.
     pub fn seq(&self) -> Option<u64> {
         self.batch.ordered().map(|ordered| ordered.seq)

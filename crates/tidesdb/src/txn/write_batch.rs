@@ -14,7 +14,7 @@ use crate::store::commit_batch::{CommitBatch, CommitBatchBuilder};
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
 use crate::txn::spill::runs::{self, Runs};
-use crate::types::{CountEffect, Entry, FamilyId, Kind};
+use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB. Tests get to splits and emptied chunks with few keys.
@@ -71,6 +71,13 @@ fn prefix_of(key: &[u8]) -> u64 {
 
 /// Memory of a batch beyond which a cut gives it back: more than changes below the bound take.
 const KEPT_AFTER_CUT: usize = 32 << 20;
+
+/// Bytes of keys and values, changes, and chunks of orders whose memory an empty batch keeps for the next changes: those
+/// of an ordinary transaction. A connection may sleep for days, and a server has thousands.
+const KEPT_BYTES: usize = 16 << 10;
+const KEPT_CHANGES: usize = 128;
+const KEPT_CHUNKS: usize = 8;
+const KEPT_CHUNK: usize = 64;
 
 /// A point in the history of a batch: the ordinal of the last change before it. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,17 +143,28 @@ impl WriteBatch {
 
     /// Writes what is in memory to a run, and keeps it: [`WriteBatch::forget_written`] or
     /// [`WriteBatch::take_back_run`] comes next. Errors: I/O, disk full, `Interrupted`; nothing changes then.
-    pub(crate) fn write_run(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
+    /// `large` has values that were pushed without their bytes.
+    pub(crate) fn write_run(
+        &mut self,
+        store: &Store,
+        owner: &LockOwner,
+        large: &[LargeValue<'_>],
+    ) -> Result<()> {
         let mut runs = std::mem::take(&mut self.runs);
-        let added = runs.add(store, owner, &Changes { batch: self });
+        let added = runs.add(store, owner, &Changes { batch: self, large });
         self.runs = runs;
         added
     }
 
-    /// What was written to a run just now is no longer in memory. Marks stay good.
+    /// What was written to a run just now is no longer in memory, or what a commit has now. Marks stay good.
     pub(crate) fn forget_written(&mut self) {
         self.base = self.made();
         self.forget_memory();
+    }
+
+    /// Whether an empty batch would have less memory.
+    pub(crate) fn is_large(&self) -> bool {
+        self.bytes.capacity() > KEPT_BYTES || self.changes.capacity() > KEPT_CHANGES
     }
 
     /// Undoes [`WriteBatch::write_run`].
@@ -179,7 +197,7 @@ impl WriteBatch {
 
     /// All changes as durable runs; the batch stays as it is.
     pub(crate) fn seal(&self, store: &Store, owner: &LockOwner) -> Result<SealedRuns> {
-        SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self })
+        SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self, large: &[] })
     }
 
     /// Adds a change; a later change of a key hides the earlier one. A put is of a new key, a deletion of one that
@@ -191,36 +209,28 @@ impl WriteBatch {
     /// Adds a change with this effect. Of several changes of a key the first says whether it existed before, and
     /// the last whether it does now.
     pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: CountEffect) {
-        self.push_parts(family, key, kind, &[], value, effect);
+        self.push_in_pieces(family, key, kind, None, Pieces::new(value, &[]), effect);
     }
 
-    /// As [`WriteBatch::push_as`], for a kind with an expiry.
-    pub fn push_expiring(
+    /// As [`WriteBatch::push_as`]; `expiry` is that of a kind with one, and stands before the value.
+    pub fn push_in_pieces(
         &mut self,
         family: FamilyId,
         key: &[u8],
         kind: Kind,
-        expiry: u64,
-        value: &[u8],
+        expiry: Option<u64>,
+        value: Pieces<'_>,
         effect: CountEffect,
     ) {
-        self.push_parts(family, key, kind, &expiry.to_le_bytes(), value, effect);
-    }
-
-    fn push_parts(
-        &mut self,
-        family: FamilyId,
-        key: &[u8],
-        kind: Kind,
-        expiry: &[u8],
-        value: &[u8],
-        effect: CountEffect,
-    ) {
+        let expiry = expiry.map(u64::to_le_bytes);
+        let expiry = expiry.as_ref().map_or(&[][..], |bytes| bytes);
         let id = self.changes.len() as u32;
         let start = self.bytes.len();
+        let value_len = expiry.len() + value.len();
+        self.bytes.reserve(key.len() + value_len);
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(expiry);
-        self.bytes.extend_from_slice(value);
+        value.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
         let order = self.order_of(family);
         let (chunk, place) = self.search(order, key);
         let Order { firsts, chunks, .. } = &mut self.orders[order];
@@ -256,7 +266,7 @@ impl WriteBatch {
             kind,
             was_live,
             key_len: key.len() as u32,
-            value_len: (expiry.len() + value.len()) as u32,
+            value_len: value_len as u32,
             start,
             replaced,
         });
@@ -307,7 +317,7 @@ impl WriteBatch {
         }
     }
 
-    /// Forgets everything; memory beyond a megabyte is given back.
+    /// Forgets everything; memory beyond that of an ordinary transaction is given back.
     pub fn clear(&mut self) {
         self.forget_memory();
         self.runs.clear();
@@ -317,21 +327,33 @@ impl WriteBatch {
     fn forget_memory(&mut self) {
         self.changes.clear();
         self.bytes.clear();
-        if self.bytes.capacity() > 1 << 20 {
+        if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
+        }
+        if self.changes.capacity() > KEPT_CHANGES {
             self.changes = Vec::new();
-            self.orders.clear();
-            self.spare.clear();
-            return;
         }
-        for order in self.orders.drain(..) {
-            for mut chunk in order.chunks {
-                if self.spare.len() < 8 {
-                    chunk.clear();
-                    self.spare.push(chunk);
-                }
-            }
+        self.spare.extend(self.orders.drain(..).flat_map(|order| order.chunks));
+        self.spare.retain(|chunk| chunk.capacity() <= KEPT_CHUNK);
+        self.spare.truncate(KEPT_CHUNKS);
+        self.spare.iter_mut().for_each(Vec::clear);
+        if self.orders.capacity() > KEPT_CHUNKS {
+            self.orders = Vec::new();
         }
+        if self.spare.capacity() > 2 * KEPT_CHUNKS {
+            self.spare.shrink_to_fit();
+        }
+    }
+
+    /// Bytes of memory that it has.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        let chunks = self.orders.iter().flat_map(|order| &order.chunks).chain(&self.spare);
+        self.bytes.capacity()
+            + self.changes.capacity() * size_of::<Change>()
+            + chunks.map(|chunk| chunk.capacity() * size_of::<ChangePlace>()).sum::<usize>()
+            + self.spare.capacity() * size_of::<Vec<ChangePlace>>()
+            + self.orders.capacity() * size_of::<Order>()
     }
 
     /// Whether the family has changes in memory.
@@ -482,9 +504,19 @@ impl WriteBatch {
     }
 }
 
+/// The value of a change in memory that was pushed without its bytes, as they are many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LargeValue<'a> {
+    /// Number of the change among those in memory.
+    pub change: u32,
+    /// The bytes, in memory of who writes them; an expiry stands with the change.
+    pub value: Pieces<'a>,
+}
+
 /// The changes in memory with their ordinals, those included that later changes of a key hide.
 pub(crate) struct Changes<'a> {
     batch: &'a WriteBatch,
+    large: &'a [LargeValue<'a>],
 }
 
 impl<'a> Changes<'a> {
@@ -505,6 +537,9 @@ impl<'a> Changes<'a> {
             *families.entry(change.family).or_default() +=
                 u64::from(change.key_len) + u64::from(change.value_len);
         }
+        for LargeValue { change, value } in self.large {
+            *families.entry(self.batch.changes[*change as usize].family).or_default() += value.len() as u64;
+        }
         families
     }
 
@@ -516,13 +551,14 @@ impl<'a> Changes<'a> {
     /// The changes of a family by key, the latest of a key first; stamps stand for sequence numbers.
     pub(crate) fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
         let order = self.batch.orders.iter().find(|order| order.family == family);
-        WriteBatchIterator { batch: self.batch, order, chunk: 0, at: 0, id: NONE }
+        WriteBatchIterator { batch: self.batch, large: self.large, order, chunk: 0, at: 0, id: NONE }
     }
 }
 
 /// See [`Changes::iter`].
 pub(crate) struct WriteBatchIterator<'a> {
     batch: &'a WriteBatch,
+    large: &'a [LargeValue<'a>],
     order: Option<&'a Order>,
     chunk: usize,
     at: usize,
@@ -575,6 +611,13 @@ impl VersionIterator for WriteBatchIterator<'_> {
         let own = self.batch.entry(self.id);
         let ordinal = self.batch.base + u64::from(self.id) + 1;
         Entry { seq: runs::stamp(ordinal, own.was_live), kind: own.kind, value: own.value }
+    }
+
+    fn more(&self) -> Pieces<'_> {
+        self.large
+            .iter()
+            .find(|large| large.change == self.id)
+            .map_or_else(Pieces::default, |large| large.value)
     }
 }
 
@@ -674,6 +717,29 @@ mod tests {
             check(&batch, &model);
             batch.clear();
             prop_assert!(batch.is_empty() && batch.families().next().is_none());
+        }
+    }
+
+    #[test]
+    fn an_empty_batch_keeps_little_memory() {
+        let mut batch = WriteBatch::default();
+        let small = |batch: &mut WriteBatch| {
+            for family in 1..4u32 {
+                (0..4u32).for_each(|i| batch.push(family, &i.to_be_bytes(), Kind::PUT, &[7; 200]));
+            }
+        };
+        small(&mut batch);
+        let memory = batch.bytes.as_ptr();
+        batch.clear();
+        small(&mut batch);
+        assert_eq!(batch.bytes.as_ptr(), memory, "an ordinary transaction allocates nothing");
+        for (changes, len) in [(1, 900_000), (60, 16_000), (50_000, 10), (5000, 100)] {
+            for i in 0..changes {
+                batch.push(i % 20, &i.to_be_bytes(), Kind::PUT, &vec![7; len]);
+            }
+            assert!(batch.is_large());
+            batch.clear();
+            assert!(!batch.is_large() && batch.memory() < 32 << 10, "{} for {changes}", batch.memory());
         }
     }
 

@@ -36,7 +36,7 @@ const SUM_PERCENT: u64 = 1;
 /// Rows that the load updates: the first that it inserted.
 const ROWS: u32 = 2_000;
 
-const TOTAL: &str = "SELECT variable_value FROM information_schema.global_status
+pub(super) const TOTAL: &str = "SELECT variable_value FROM information_schema.global_status
     WHERE variable_name = 'tidesdb_memory_total'";
 
 /// A part of the load: its name and its statements.

@@ -17,7 +17,7 @@ use super::{lines, watch, MEGABYTE};
 /// Room for the value's copies in server and engine.
 const ROOMY: u64 = 6_000;
 /// Times its size that a value may take in engine and plugin together.
-const TIMES: f64 = 3.0;
+const TIMES: f64 = 1.2;
 /// Bytes that no copy explains: buffers that the first large row makes engine and server touch. Up to 58 MB seen.
 const BESIDE: u64 = 80 * MEGABYTE;
 /// How long a statement may take.

@@ -2,13 +2,14 @@
 //!
 //! Each line of [`lines`] is a server with a limit from its first page on. It lives, keeps its program in
 //! memory and makes progress. The engine's own count agrees with the kernel's ([`agreement`]). A large value
-//! costs a few times its length ([`blob`]); clients that want more than the bound get it in turn
+//! costs a few times its length ([`blob`]); a thousand connections write and sleep ([`connections`]); clients that want more than the bound get it in turn
 //! ([`pressure`]); tables and connections have limits of their own ([`tables`]).
 //!
 //! Without cgroups the lines run without a limit, and the check says so.
 
 mod agreement;
 mod blob;
+mod connections;
 mod container;
 mod lines;
 mod loads;
@@ -33,9 +34,10 @@ struct Part {
     run: fn(&Container<'_>) -> Result<Verdict>,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part { name: "agreement", short: true, run: agreement::run },
     Part { name: "blob", short: true, run: blob::run },
+    Part { name: "connections", short: false, run: connections::run },
     Part { name: "refused", short: false, run: blob::refused },
     Part { name: "pressure", short: false, run: |container| pressure::run(container.lab) },
     Part { name: "tables", short: false, run: |container| tables::run(container.lab) },

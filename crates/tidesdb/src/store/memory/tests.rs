@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::cache::{CachePriority, FrameBuf};
 use crate::db::Db;
 use crate::io::FaultyDisk;
+use crate::lock::{LockManager, LockOwner, MonotonicClock};
 
 const MB: u64 = 1 << 20;
 
@@ -118,4 +121,30 @@ proptest! {
         let waits = shortage(&options, others * MB, size) >= Shortage::Background;
         prop_assert!(!waits || others + cache / 16 + 1 > bound, "nobody waits while all fits");
     }
+}
+
+#[test]
+fn a_statement_waits_while_commits_have_much_memory() {
+    let db = open(options());
+    let (store, owner) = (db.store(), LockOwner::new(1));
+    let committing = &store.stats.committing_bytes;
+    let patience = Duration::from_secs(20);
+    store.throttle(patience, &owner).expect("nobody commits");
+    committing.store(100 * MB, Relaxed);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            committing.store(0, Relaxed);
+        });
+        store.throttle(patience, &owner).expect("they end");
+    });
+    assert!(begun.elapsed() >= Duration::from_millis(100) && begun.elapsed() < patience);
+    committing.store(100 * MB, Relaxed);
+    let begun = Instant::now();
+    store.throttle(Duration::from_millis(50), &owner).expect("the statement goes on");
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+    LockManager::new(None, Arc::new(MonotonicClock::default())).kill(&owner);
+    assert!(matches!(store.throttle(patience, &owner), Err(Error::Interrupted)));
+    committing.store(0, Relaxed);
 }

@@ -9,6 +9,9 @@ pub(super) const BATCH_BYTES: usize = 256 << 10;
 /// Memory of a batch with a row that alone is larger than many: it is not kept.
 pub(super) const LARGE_BATCH: usize = 1 << 20;
 
+/// Memory that a batch keeps between two scans: tens of thousands of cursors may wait in a server.
+const KEPT_BYTES: usize = 16 << 10;
+
 /// Where a row of the batch lies in its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
@@ -39,10 +42,10 @@ impl RowBatch {
         RowBatch { bytes: Vec::new(), spans: Vec::new(), next_size: 1 }
     }
 
-    /// Forgets the rows; memory beyond an ordinary batch is given back.
+    /// Forgets the rows; memory beyond that of a few is given back.
     pub(super) fn release(&mut self) {
         self.spans.clear();
-        if self.bytes.capacity() > BATCH_BYTES {
+        if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
     }

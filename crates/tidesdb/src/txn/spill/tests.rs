@@ -46,7 +46,7 @@ fn a_load_does_not_count_as_what_a_commit_brings_into_memory() {
 
 /// As a transaction spills.
 fn spill(batch: &mut WriteBatch, db: &Db, owner: &LockOwner) {
-    batch.write_run(db.store(), owner).expect("writes");
+    batch.write_run(db.store(), owner, &[]).expect("writes");
     batch.forget_written();
     batch.merge_runs(db.store(), owner).expect("merges");
 }

@@ -23,17 +23,32 @@ pub(super) struct Outcome {
     pub(super) sync: Option<SyncMode>,
 }
 
+impl Outcome {
+    /// Whether changes wait for their decision.
+    pub(super) fn has_changes(&self) -> bool {
+        self.prepared.is_some() || self.xa_prepared.is_some()
+    }
+}
+
 impl Transaction {
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
-        self.spill_large_row()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            let mut prepared =
-                self.transactions.prepare(&self.batch, xid, self.outcome.sync, &self.owner, self.max_wait)?;
+            self.published.set_committing(&self.store, true);
+            let mut prepared = self
+                .transactions
+                .prepare(&self.batch, xid, self.outcome.sync, &self.owner, self.max_wait)
+                .inspect_err(|_| self.published.set_committing(&self.store, false))?;
             if self.options.unlocked {
                 prepared.needs_no_sync();
+            }
+            if self.batch.is_large() {
+                // The commit has its own copy, and may wait for a disk.
+                let bytes = prepared.memory();
+                self.batch.forget_written();
+                self.published.changed(&self.store, bytes);
             }
             self.outcome.prepared = Some(prepared);
             self.outcome.xid.extend_from_slice(xid.unwrap_or_default());
@@ -48,7 +63,6 @@ impl Transaction {
     /// the transaction is as before.
     pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
-        self.spill_large_row()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
             let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
@@ -143,8 +157,8 @@ impl Transaction {
         self.end_snapshots();
         let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
         self.batch.clear();
-        self.end_large_row();
         self.count(0);
+        self.published.set_committing(&self.store, false);
         self.outcome.xid.clear();
         self.undo.clear();
         self.locks.clear();

@@ -38,7 +38,7 @@ use crate::store::family::Family;
 use crate::store::Store;
 use crate::table::Hit;
 use crate::txn::commit::SPACE_WAIT;
-use crate::txn::write_batch::{Mark, OwnEntry, WriteBatch};
+use crate::txn::write_batch::{OwnEntry, WriteBatch};
 use crate::txn::Transactions;
 use crate::types::{Kind, Seq};
 
@@ -219,15 +219,6 @@ enum TransactionPhase {
     Prepared,
 }
 
-/// A row of many megabytes in the batch.
-#[derive(Debug)]
-struct LargeRow {
-    /// Bytes of the bound on memory that are taken for it.
-    taken: u64,
-    /// The batch before it.
-    mark: Mark,
-}
-
 /// A transaction; begun and ended many times. Used by one thread at a time.
 ///
 /// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has what its
@@ -240,8 +231,6 @@ pub struct Transaction {
     options: TransactionOptions,
     phase: TransactionPhase,
     pub(crate) batch: WriteBatch,
-    /// A large row waits in `batch` until its writer has freed its own copy.
-    large_row: Option<LargeRow>,
     published: Published,
     undo: UndoPoints,
     snapshots: Snapshots,
@@ -263,7 +252,6 @@ impl Transaction {
             options: TransactionOptions::default(),
             phase: TransactionPhase::Idle,
             batch: WriteBatch::default(),
-            large_row: None,
             published: Published::new(entry),
             undo: UndoPoints::default(),
             snapshots: Snapshots::default(),
@@ -302,7 +290,7 @@ impl Transaction {
 
     /// Whether anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty() || self.outcome.xa_prepared.is_some()
+        !self.batch.is_empty() || self.outcome.has_changes()
     }
 
     /// Counts changes of what the transaction sees of itself; grows with every write and undo.

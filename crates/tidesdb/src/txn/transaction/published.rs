@@ -3,28 +3,36 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::store::pressure::LARGE_BATCH;
 use crate::store::Store;
 use crate::txn::transaction_list::Registered;
 
 /// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
 const COUNT_STEP: usize = 4 << 10;
 
+/// Whether a batch that grows from `before` to `now` becomes a large one.
+fn is_large(before: usize, now: usize) -> bool {
+    before < LARGE_BATCH && now >= LARGE_BATCH
+}
+
 /// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of batches.
 ///
 /// Every change of the batch goes through `changed`, and the store's counter holds exactly `counted` bytes of this
-/// transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end.
+/// transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of those that commit
+/// while `committing`.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) entry: Registered,
     /// Grows with every write and undo.
     pub(super) changes: Arc<AtomicU64>,
     counted: usize,
+    committing: bool,
 }
 
 impl Published {
     /// Of a transaction without changes.
     pub(super) fn new(entry: Registered) -> Published {
-        Published { entry, changes: Arc::new(AtomicU64::new(0)), counted: 0 }
+        Published { entry, changes: Arc::new(AtomicU64::new(0)), counted: 0, committing: false }
     }
 
     /// The batch was changed and has `size` bytes in memory now.
@@ -41,10 +49,46 @@ impl Published {
     #[inline]
     pub(super) fn count(&mut self, store: &Store, size: usize) {
         if size != self.counted {
-            let counter = &store.stats.batch_bytes;
             // Wraps where it shrinks: the sum is right.
-            counter.fetch_add((size as u64).wrapping_sub(self.counted as u64), Ordering::Relaxed);
+            let more = (size as u64).wrapping_sub(self.counted as u64);
+            store.stats.batch_bytes.fetch_add(more, Ordering::Relaxed);
+            if self.committing {
+                store.stats.committing_bytes.fetch_add(more, Ordering::Relaxed);
+            }
+            let large = &store.stats.large_batches;
+            if is_large(self.counted, size) {
+                large.fetch_add(1, Ordering::Relaxed);
+            } else if is_large(size, self.counted) {
+                large.fetch_sub(1, Ordering::Relaxed);
+            }
             self.counted = size;
         }
+    }
+
+    /// Makes the store's counter of batches count `bytes` more for this one, unless all would have more than `most`.
+    pub(super) fn reserve(&mut self, store: &Store, bytes: usize, most: u64) -> bool {
+        let more = |all: u64| all.checked_add(bytes as u64).filter(|all| *all <= most);
+        let counter = &store.stats.batch_bytes;
+        let reserved = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if reserved {
+            let counted = self.counted + bytes;
+            store
+                .stats
+                .large_batches
+                .fetch_add(u64::from(is_large(self.counted, counted)), Ordering::Relaxed);
+            self.counted = counted;
+        }
+        reserved
+    }
+
+    /// The transaction begins to commit, or does not any more.
+    #[inline]
+    pub(super) fn set_committing(&mut self, store: &Store, committing: bool) {
+        if self.committing != committing && self.counted > 0 {
+            let bytes = self.counted as u64;
+            let more = if committing { bytes } else { bytes.wrapping_neg() };
+            store.stats.committing_bytes.fetch_add(more, Ordering::Relaxed);
+        }
+        self.committing = committing;
     }
 }

@@ -123,9 +123,6 @@ impl Transaction {
     /// Undoes the changes after `mark`.
     pub(super) fn cut_back(&mut self, mark: Mark) {
         self.batch.cut_back(mark);
-        if self.batch.size() <= self.store.options.spill_bound() {
-            self.end_large_row();
-        }
         self.owner.set_written(self.batch.made());
         self.changed();
     }

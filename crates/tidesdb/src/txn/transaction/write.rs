@@ -4,15 +4,16 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::locking::check_key;
-use super::{Change, ChangeKind, LargeRow, Transaction};
+use super::{Change, ChangeKind, Transaction};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::store::family::Family;
+use crate::store::pressure::LARGE_BATCH;
 use crate::ttl::EXPIRY_LEN;
-use crate::types::{proves, CountEffect, FamilyId, Kind, MAX_SEQ, MAX_VALUE_LEN};
+use crate::txn::write_batch::{LargeValue, WriteBatch};
+use crate::types::{proves, CountEffect, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
 
-/// Part of half a write buffer that a transaction may take in memory while all together take a whole one, and of the
-/// bound on locks.
+/// Part of the bound on locks that a transaction may take while all together take nearly all.
 const CROWDED_SHARE: usize = 16;
 
 /// The kind that lets a merge cancel a deletion with its put (`docs/protocols.md` 3.5), where `newest`, the key's newest
@@ -31,31 +32,39 @@ fn proven_kind(change: ChangeKind<'_>, newest: Option<Kind>) -> Option<Kind> {
     }
 }
 
+/// The value of a change, of which one goes on with pieces.
+fn value_of<'a>(changes: &[Change<'a>], more: Option<(usize, &'a [&'a [u8]])>, index: usize) -> Pieces<'a> {
+    let pieces = more.filter(|(at, _)| *at == index).map_or(&[][..], |(_, pieces)| pieces);
+    Pieces::new(changes[index].kind.value(), pieces)
+}
+
+fn too_long(len: usize) -> Error {
+    Error::InvalidArgument(format!("a value of {len} bytes is too long"))
+}
+
 impl Transaction {
-    /// Moves the changes in memory to a run once they are beyond the bound, or a part of it while all
-    /// transactions together take a whole write buffer or nearly all locks that there may be.
+    /// Moves the changes in memory to a run once they are beyond the bound, or the transaction's share while all
+    /// together take their memory or nearly all locks that there may be.
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
         let options = &self.store.options;
         let (size, bound) = (self.batch.size(), options.spill_bound());
-        let all = self.store.stats.batch_bytes.load(Ordering::Relaxed);
-        let crowded =
-            size > options.write_buffer_size / 2 / CROWDED_SHARE && all > options.write_buffer_size as u64;
+        let crowded = size > LARGE_BATCH && size > self.store.share_of_transaction();
         let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
         if size > bound || crowded || (many && self.transactions.locks.is_scarce(&self.owner)) {
-            return self.spill();
+            return self.spill(&[]);
         }
         Ok(())
     }
 
     /// Moves the changes in memory to a run. Their keys are locked by that: neither keys nor locks of a large
-    /// transaction fill memory. Errors: I/O, disk full, `Interrupted`, those of a wait for a lock; no change is
-    /// lost then.
-    fn spill(&mut self) -> Result<()> {
+    /// transaction fill memory. `large` has values that were pushed without their bytes. Errors: I/O, disk full,
+    /// `Interrupted`, those of a wait for a lock; no change is lost then.
+    fn spill(&mut self, large: &[LargeValue<'_>]) -> Result<()> {
         if self.batch.size() == 0 {
             return Ok(());
         }
-        if let Err(error) = self.batch.write_run(&self.store, &self.owner) {
+        if let Err(error) = self.batch.write_run(&self.store, &self.owner, large) {
             // The part that was written takes space, perhaps of a full disk.
             self.store.unlink_unused();
             return Err(error);
@@ -102,26 +111,36 @@ impl Transaction {
     /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
     /// with the error; locks taken stay. [`Error::ReadOnly`] in a store that is open for reading.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
+        self.write_in_pieces(changes, None)
+    }
+
+    /// As [`Transaction::write`]; the value of the change with this index goes on with these pieces. A row that alone
+    /// is larger than the transaction's share of memory is written to a run from there, and not copied.
+    pub fn write_in_pieces(
+        &mut self,
+        changes: &[Change<'_>],
+        more: Option<(usize, &[&[u8]])>,
+    ) -> Result<(), (usize, Error)> {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
-        self.spill_large_row().map_err(|e| (0, e))?;
-        let bytes = changes.iter().map(|change| change.kind.value().len()).sum();
-        let mark = self.batch.mark();
-        let is_large = bytes > self.store.options.spill_bound();
-        if is_large {
+        let bytes = changes.iter().map(|change| change.kind.value().len()).sum::<usize>()
+            + more.map_or(0, |(_, pieces)| pieces.iter().map(|piece| piece.len()).sum());
+        if bytes > self.store.options.spill_bound() {
             let taken = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
-            self.large_row = Some(LargeRow { taken, mark });
+            let written = self.write_large(changes, more);
+            self.store.give_back_row(taken);
+            return written;
         }
+        let has_room = bytes <= LARGE_BATCH || self.wait_for_memory(bytes).map_err(|e| (0, e))?;
+        let mark = self.batch.mark();
         for (index, change) in changes.iter().enumerate() {
-            if let Err(error) = self.write_one(change) {
+            if let Err(error) = self.write_one(change, value_of(changes, more, index)) {
                 self.batch.cut_back(mark);
-                self.end_large_row();
                 self.changed();
                 return Err((index, error));
             }
         }
-        if is_large {
-            self.changed();
-        } else if let Err(error) = self.spill_if_large() {
+        let spilled = if has_room { self.spill_if_large() } else { self.spill(&[]) };
+        if let Err(error) = spilled {
             self.batch.cut_back(mark);
             self.changed();
             return Err((changes.len().saturating_sub(1), error));
@@ -130,39 +149,67 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes the value of a row that alone is larger than the transaction's share of memory to a run. The caller
-    /// of [`Transaction::write`] frees its own copy first. On failure the row is undone, as if `write` had failed. The
-    /// next change does it otherwise, or `prepare`.
-    pub fn spill_rest(&mut self) -> Result<()> {
-        let Some(mark) = self.large_row.as_ref().map(|row| row.mark) else { return Ok(()) };
-        let spilled = self.spill_large_row();
-        if spilled.is_err() {
-            self.cut_back(mark);
+    /// Takes memory for changes of so many bytes: gives its own back to runs, or waits until others did so. False where
+    /// nobody does for a while, perhaps because all wait for their clients or for this transaction's locks: the
+    /// changes go to a run then.
+    fn wait_for_memory(&mut self, bytes: usize) -> Result<bool> {
+        let most = self.store.memory_of_transactions();
+        if self.published.reserve(&self.store, bytes, most) {
+            return Ok(true);
         }
-        spilled
+        if self.batch.size() > LARGE_BATCH {
+            self.spill(&[])?;
+        }
+        let Transaction { store, published, owner, max_wait, .. } = self;
+        store.wait_for_transactions(*max_wait, owner, || published.reserve(store, bytes, most))
     }
 
-    /// As [`Transaction::spill_rest`] for a row that was answered: it stays where this fails.
-    pub(super) fn spill_large_row(&mut self) -> Result<()> {
-        if self.large_row.is_some() {
-            self.spill_if_large()?;
-            self.end_large_row();
+    /// Writes a row to a run, its large values from where they are.
+    fn write_large(
+        &mut self,
+        changes: &[Change<'_>],
+        more: Option<(usize, &[&[u8]])>,
+    ) -> Result<(), (usize, Error)> {
+        let known =
+            |batch: &WriteBatch, change: &Change<'_>| batch.get(change.family.id(), change.key).is_some();
+        // A table's block with a large value has one version: earlier ones go to another table.
+        if changes.iter().any(|change| known(&self.batch, change)) {
+            self.spill(&[]).map_err(|e| (0, e))?;
         }
-        Ok(())
+        let mark = self.batch.mark();
+        let small = LARGE_BATCH.min(self.store.options.spill_bound());
+        let mut large = Vec::new();
+        for (index, change) in changes.iter().enumerate() {
+            let value = value_of(changes, more, index);
+            // Changed twice in one row, it is one of the changes in memory.
+            let stays = value.len() <= small || known(&self.batch, change);
+            let written = match value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
+                true => Err(too_long(value.len())),
+                false => self.write_one(change, if stays { value } else { Pieces::default() }),
+            };
+            if let Err(error) = written {
+                self.batch.cut_back(mark);
+                self.changed();
+                return Err((index, error));
+            }
+            if !stays {
+                large.push(LargeValue { change: (self.batch.len() - 1) as u32, value });
+            }
+        }
+        let written = self.spill(&large);
+        if written.is_err() {
+            self.batch.cut_back(mark);
+        }
+        self.changed();
+        self.owner.set_written(self.batch.made());
+        written.map_err(|error| (changes.len().saturating_sub(1), error))
     }
 
-    /// The batch has no large row any more: gives back what was taken for it.
-    pub(super) fn end_large_row(&mut self) {
-        if let Some(row) = self.large_row.take() {
-            self.store.give_back_row(row.taken);
-        }
-    }
-
-    fn write_one(&mut self, change: &Change<'_>) -> Result<()> {
+    /// `stored`: what the batch gets of the value.
+    fn write_one(&mut self, change: &Change<'_>, stored: Pieces<'_>) -> Result<()> {
         let Change { family, key, .. } = *change;
         family.check_live()?;
         check_key(key)?;
-        let value = change.kind.value();
         // The kinds that need no proof; a proof below makes stronger ones of them.
         let kind = match change.kind {
             ChangeKind::Put(_)
@@ -174,9 +221,6 @@ impl Transaction {
         let expires = change.expiry != 0 && !kind.is_tombstone();
         if expires {
             self.store.begin_expiries()?;
-        }
-        if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
-            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
         }
         let insert = matches!(change.kind, ChangeKind::Insert(_));
         let single = matches!(change.kind, ChangeKind::SingleDelete);
@@ -252,10 +296,8 @@ impl Transaction {
         self.locks.unlocked_puts |=
             !lock && !kept && !insert && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
-        match kind.has_expiry() {
-            true => self.batch.push_expiring(family.id(), key, kind, change.expiry, value, effect),
-            false => self.batch.push_as(family.id(), key, kind, value, effect),
-        }
+        let expiry = kind.has_expiry().then_some(change.expiry);
+        self.batch.push_in_pieces(family.id(), key, kind, expiry, stored, effect);
         Ok(())
     }
 
@@ -268,7 +310,7 @@ impl Transaction {
         }
         if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
         {
-            return self.spill();
+            return self.spill(&[]);
         }
         // A dropped row log has no locks any more: the lock table would keep new ones for ever.
         let live = |family: FamilyId| self.store.catalog.is_live(family);

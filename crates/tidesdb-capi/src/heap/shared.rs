@@ -1,0 +1,321 @@
+//! Pieces of tens of kilobytes to megabytes, in one heap for all threads.
+//!
+//! mimalloc gives each thread pages of its own. A freed piece stays with the thread that took it until that
+//! thread allocates again, also when another one freed it: a connection that sleeps kept a megabyte or two. Here a freed piece
+//! is the next one of any thread.
+//!
+//! Memory is reserved in regions and handed out in runs of slices, first fit. [`tend`] gives back what nobody took again
+//! between two of its calls; until then [`kept_bytes`] counts it. One mutex guards all: such pieces are made a few times a
+//! statement at most.
+
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What pieces are rounded up to.
+const SLICE: usize = 16 << 10;
+/// Address space that is reserved at once, at a multiple of itself.
+const REGION: usize = 256 << 20;
+const SLICES: usize = REGION / SLICE;
+const WORDS: usize = SLICES / 64;
+/// A terabyte of regions.
+const REGIONS: usize = 4096;
+
+/// The largest piece.
+pub(super) const MOST: usize = REGION / 8;
+/// The largest alignment.
+pub(super) const ALIGN: usize = SLICE;
+
+/// A bit for each slice of a region.
+#[derive(Clone, Copy)]
+struct Slices([u64; WORDS]);
+
+impl Slices {
+    /// The words of `len` slices from `at` on, each with the mask of those slices.
+    fn words(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
+        let end = at + len;
+        (at / 64..end.div_ceil(64)).map(move |word| {
+            let from = at.saturating_sub(word * 64);
+            let to = (end - word * 64).min(64);
+            (word, (u64::MAX << from) & (u64::MAX >> (64 - to)))
+        })
+    }
+
+    fn set(&mut self, at: usize, len: usize) {
+        Self::words(at, len).for_each(|(word, mask)| self.0[word] |= mask);
+    }
+
+    /// Clears them; returns how many were set.
+    fn clear(&mut self, at: usize, len: usize) -> usize {
+        let clear = |(word, mask): (usize, u64)| {
+            let set = self.0[word] & mask;
+            self.0[word] ^= set;
+            set.count_ones() as usize
+        };
+        Self::words(at, len).map(clear).sum()
+    }
+
+    fn all_set(&self, at: usize, len: usize) -> bool {
+        Self::words(at, len).all(|(word, mask)| self.0[word] & mask == mask)
+    }
+
+    /// The first slice from `at` on that is set, or clear; the number of slices if none is.
+    fn next(&self, at: usize, set: bool) -> usize {
+        let wanted = |word: usize| if set { self.0[word] } else { !self.0[word] };
+        let mut word = at / 64;
+        if word >= WORDS {
+            return SLICES;
+        }
+        let mut bits = wanted(word) & (u64::MAX << (at % 64));
+        while bits == 0 {
+            word += 1;
+            if word == WORDS {
+                return SLICES;
+            }
+            bits = wanted(word);
+        }
+        word * 64 + bits.trailing_zeros() as usize
+    }
+
+    /// The first run of `len` slices that are set; else the length of the longest.
+    fn run(&self, len: usize) -> Result<usize, usize> {
+        let (mut at, mut longest) = (self.next(0, true), 0);
+        while at < SLICES {
+            let end = self.next(at, false);
+            if end - at >= len {
+                return Ok(at);
+            }
+            longest = longest.max(end - at);
+            at = self.next(end, true);
+        }
+        Err(longest)
+    }
+}
+
+/// The head of a region, in its first slice.
+///
+/// A slice that is `fresh` or `old` is free and has bytes of an earlier piece; one that is free alone has zeros and takes
+/// no memory.
+struct Region {
+    free: Slices,
+    /// Given back after the last call of `tend`.
+    fresh: Slices,
+    /// Given back before it.
+    old: Slices,
+    /// No run of free slices is longer.
+    longest: usize,
+}
+
+/// A piece.
+pub(super) struct Piece {
+    pub(super) at: *mut u8,
+    /// It is all zeros.
+    pub(super) is_zero: bool,
+}
+
+struct Regions {
+    list: [*mut Region; REGIONS],
+    count: usize,
+}
+
+// SAFETY: the pointers are to memory that stays, and the mutex around guards what is there.
+unsafe impl Send for Regions {}
+
+static ALL: Mutex<Regions> = Mutex::new(Regions { list: [ptr::null_mut(); REGIONS], count: 0 });
+/// Slices that are fresh or old.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+fn lock() -> MutexGuard<'static, Regions> {
+    // Nothing below panics halfway.
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn slices(size: usize) -> usize {
+    size.div_ceil(SLICE)
+}
+
+impl Region {
+    /// Reserves a region; null when the kernel has none.
+    fn reserve() -> *mut Region {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), 2 * REGION, access, kind, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return ptr::null_mut();
+        }
+        let before = mapped.addr().next_multiple_of(REGION) - mapped.addr();
+        // SAFETY: all of it lies in the new mapping, of which one aligned region is left; the head is in its first slice,
+        // which is writable and aligned. Of two calls with a length of zero one fails, which is as well.
+        unsafe {
+            let start = mapped.cast::<u8>().add(before);
+            libc::munmap(mapped, before);
+            libc::munmap(start.add(REGION).cast(), REGION - before);
+            // A huge page would be in memory whole for a slice of it.
+            libc::madvise(start.cast(), REGION, libc::MADV_NOHUGEPAGE);
+            let region = start.cast::<Region>();
+            region.write(Region {
+                free: Slices([u64::MAX; WORDS]),
+                fresh: Slices([0; WORDS]),
+                old: Slices([0; WORDS]),
+                longest: SLICES - 1,
+            });
+            (*region).free.clear(0, 1);
+            region
+        }
+    }
+
+    /// The slice's address.
+    fn address(&mut self, slice: usize) -> *mut u8 {
+        ptr::from_mut(self).cast::<u8>().wrapping_add(slice * SLICE)
+    }
+
+    fn take(&mut self, at: usize, len: usize) -> Piece {
+        self.free.clear(at, len);
+        let used = self.fresh.clear(at, len) + self.old.clear(at, len);
+        KEPT.fetch_sub(used, Relaxed);
+        Piece { at: self.address(at), is_zero: used == 0 }
+    }
+
+    fn give_back(&mut self, at: usize, len: usize) {
+        self.free.set(at, len);
+        self.fresh.set(at, len);
+        KEPT.fetch_add(len, Relaxed);
+        self.longest = SLICES;
+    }
+
+    /// Takes a run of old slices.
+    fn take_old(&mut self) -> Option<(usize, usize)> {
+        let at = self.old.next(0, true);
+        (at < SLICES).then(|| {
+            let len = self.old.next(at, false) - at;
+            self.take(at, len);
+            (at, len)
+        })
+    }
+}
+
+/// The region of a piece and the piece's first slice there.
+///
+/// # Safety
+/// The caller has the lock, and `at` is a piece's.
+unsafe fn region_of<'a>(_: &'a mut Regions, at: *mut u8) -> (&'a mut Region, usize) {
+    let offset = at.addr() % REGION;
+    // SAFETY: a region is aligned to its size, and pieces lie in it.
+    (unsafe { &mut *at.wrapping_sub(offset).cast::<Region>() }, offset / SLICE)
+}
+
+/// A piece of `size` bytes, at most [`MOST`], aligned to [`ALIGN`]; a null pointer where there is no memory.
+pub(super) fn take(size: usize) -> Piece {
+    let len = slices(size);
+    let mut all = lock();
+    for number in 0..REGIONS {
+        if number == all.count {
+            let region = Region::reserve();
+            if region.is_null() {
+                break;
+            }
+            all.list[number] = region;
+            all.count += 1;
+        }
+        // SAFETY: regions stay, and the lock is held.
+        let region = unsafe { &mut *all.list[number] };
+        if region.longest >= len {
+            match region.free.run(len) {
+                Ok(at) => return region.take(at, len),
+                Err(longest) => region.longest = longest,
+            }
+        }
+    }
+    Piece { at: ptr::null_mut(), is_zero: false }
+}
+
+/// Gives a piece back.
+///
+/// # Safety
+/// [`take`] or [`resize`] made it with this size, and nobody uses it any more.
+pub(super) unsafe fn give_back(at: *mut u8, size: usize) {
+    let mut all = lock();
+    // SAFETY: the lock is held, and the piece is one.
+    let (region, slice) = unsafe { region_of(&mut all, at) };
+    region.give_back(slice, slices(size));
+}
+
+/// Makes a piece of `size` bytes one of `wanted`, where it is. False: others stand in the way.
+///
+/// # Safety
+/// As [`give_back`], but for the use.
+pub(super) unsafe fn resize(at: *mut u8, size: usize, wanted: usize) -> bool {
+    let (has, needs) = (slices(size), slices(wanted));
+    if has == needs {
+        return true;
+    }
+    let mut all = lock();
+    // SAFETY: the lock is held, and the piece is one.
+    let (region, slice) = unsafe { region_of(&mut all, at) };
+    if needs < has {
+        region.give_back(slice + needs, has - needs);
+    } else if slice + needs <= SLICES && region.free.all_set(slice + has, needs - has) {
+        region.take(slice + has, needs - has);
+    } else {
+        return false;
+    }
+    true
+}
+
+/// Bytes that were given back and are still in memory.
+pub(super) fn kept_bytes() -> usize {
+    KEPT.load(Relaxed) * SLICE
+}
+
+/// Gives to the kernel what was given back before the last call. One thread calls it ten times a second.
+pub(super) fn tend() {
+    let mut number = 0;
+    loop {
+        let mut all = lock();
+        if number == all.count {
+            return;
+        }
+        // SAFETY: regions stay, and the lock is held.
+        let region = unsafe { &mut *all.list[number] };
+        let Some((at, len)) = region.take_old() else {
+            region.old = std::mem::replace(&mut region.fresh, Slices([0; WORDS]));
+            number += 1;
+            continue;
+        };
+        let start = region.address(at);
+        drop(all);
+        // The slices are nobody else's meanwhile, and the lock is free.
+        // SAFETY: they lie in the region, and nobody uses them.
+        unsafe { libc::madvise(start.cast(), len * SLICE, libc::MADV_DONTNEED) };
+        let mut all = lock();
+        // SAFETY: the lock is held, and the slices are taken like a piece.
+        let (region, at) = unsafe { region_of(&mut all, start) };
+        region.free.set(at, len);
+        region.longest = SLICES;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_set_and_cleared_at_every_offset() {
+        let mut slices = Slices([0; WORDS]);
+        for at in [0, 1, 63, 64, 65, 1000, SLICES - 130] {
+            for len in [1, 2, 63, 64, 65, 128, 130] {
+                slices.set(at, len);
+                assert_eq!(slices.run(len), Ok(at), "{at} {len}");
+                assert_eq!(slices.run(len + 1), Err(len), "{at} {len}");
+                assert!(slices.all_set(at, len) && (at + len == SLICES || !slices.all_set(at, len + 1)));
+                assert_eq!(slices.next(at, false), at + len);
+                assert_eq!(slices.clear(at, len), len);
+                assert_eq!(slices.run(1), Err(0));
+            }
+        }
+        slices.set(3, 4);
+        slices.set(100, 5);
+        assert_eq!((slices.run(5), slices.run(6)), (Ok(100), Err(5)));
+    }
+}
