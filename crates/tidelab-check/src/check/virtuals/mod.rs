@@ -231,6 +231,12 @@ fn ask(
     };
     match answer {
         Ok((affected, mut rows)) => {
+            if statement.starts_with("SELECT MIN(") {
+                // Of -0 and 0, which are equal, either is the least.
+                for value in rows.iter_mut().flatten().filter(|value| *value == "-0") {
+                    *value = "0".to_string();
+                }
+            }
             rows.sort();
             Ok((Reply { error: None, affected, rows }, String::new()))
         }
