@@ -64,8 +64,13 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 # A line for the person who waits: $(call say,text).
 say = printf '==> make: %s\n' "$(1)" >&2
 
+# Three groups, by the target's name; the rest is for use.
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s "$$(printf '\t')"
+	@awk -F ':.*## ' '/^[a-z-]*:.*## / { \
+	    group = $$1 ~ /^(test|lint|tidy|format|check-server|crash-server)/ ? 2 : \
+	            $$1 ~ /^(bench|experiments|results|costs|compare-builds|plugin-at|plugin-pgo|engine-program)/ ? 3 : 1; \
+	    lines[group] = lines[group] sprintf("  %-18s %s\n", $$1, $$2) } \
+	  END { printf "Use\n%s\nTest\n%s\nMeasure\n%s", lines[1], lines[2], lines[3] }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## packages by apt, and a MariaDB 11.8 (SERVER=10.11: a 10.11) with all that belongs to it: [UPDATE=1] [TIDESDB_MARIADB_VERSION=version]
 	@UPDATE=$(UPDATE) scripts/setup/setup.sh
