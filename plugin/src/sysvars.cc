@@ -99,8 +99,8 @@ static MYSQL_SYSVAR_ULONG(flush_threads, opt_flush_threads, PLUGIN_VAR_READONLY 
                           nullptr, nullptr, 4, 1, 64, 0);
 static MYSQL_SYSVAR_ULONG(compaction_threads, opt_compaction_threads,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Threads that merge files; at most half of the cores", nullptr, nullptr, 4, 1, 64,
-                          0);
+                          "Threads that merge files; at most half of the cores run", nullptr, nullptr, 4, 1,
+                          64, 0);
 static MYSQL_SYSVAR_ULONG(max_concurrent_flushes, opt_max_concurrent_flushes,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                           "No effect: with one memtable for all column families there is one flush at a time",
@@ -130,13 +130,14 @@ static MYSQL_SYSVAR_BOOL(unified_memtable, opt_unified_memtable, PLUGIN_VAR_READ
                          "No effect: all column families have one memtable", nullptr, nullptr, TRUE);
 static MYSQL_SYSVAR_ULONGLONG(unified_memtable_write_buffer_size, opt_unified_write_buffer_size,
                               PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the memtable; changes of a transaction beyond half of it go to "
-                              "files. 0: automatic, the default, which shrinks to fit",
+                              "Bytes of the memtable; changes of a transaction beyond a sixteenth of it "
+                              "(at least 4 MB) go to files. 0: automatic, the default, which shrinks to fit",
                               nullptr, nullptr, DEFAULT_WRITE_BUFFER_SIZE, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_ENUM(
     unified_memtable_sync_mode, opt_unified_sync_mode, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "When commits reach the disk: NONE (as the system likes), INTERVAL, FULL (before the answer)", nullptr,
-    nullptr, TIDESDB_SYNC_FULL, &sync_mode_type);
+    "When commits reach the disk: NONE (as the system likes), INTERVAL, FULL (before the answer). Write the "
+    "name: the number 1 is INTERVAL",
+    nullptr, nullptr, TIDESDB_SYNC_FULL, &sync_mode_type);
 static MYSQL_SYSVAR_ULONGLONG(unified_memtable_sync_interval, opt_unified_sync_interval,
                               PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "Microseconds of INTERVAL", nullptr,
                               nullptr, 128000, 1, NO_BOUND, 0);
@@ -165,7 +166,7 @@ static MYSQL_SYSVAR_ULONG(objstore_max_concurrent_downloads, opt_concurrent_down
 static MYSQL_SYSVAR_STR(
     data_home_dir, opt_data_home_dir, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
     "Directory of the store; default: #tidesdb in the data directory where it exists, else "
-    "tidesdb_data beside it",
+    "tidesdb_data next to it",
     nullptr, nullptr, nullptr);
 static MYSQL_SYSVAR_STR(replace_missing_store, opt_replace_missing_store,
                         PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
@@ -371,6 +372,13 @@ bool fill_store_options(tidesdb_options *options) {
   options->finish_compactions_on_close = opt_finish_compactions_on_close;
   options->flush_on_close = !opt_fast_shutdown;
   options->log_level = static_cast<int>(opt_log_level);
+  /* The server takes a number for the name in that place; 1 is the full setting of InnoDB and MyRocks. */
+  if (opt_unified_sync_mode == TIDESDB_SYNC_INTERVAL)
+    sql_print_warning(
+        "TidesDB: tidesdb_unified_memtable_sync_mode is INTERVAL: a power cut may take the commits of the "
+        "last "
+        "%llu ms. FULL syncs each commit. As numbers, 0 is NONE, 1 INTERVAL, 2 FULL",
+        opt_unified_sync_interval / 1000);
   if (opt_bin_log && opt_unified_sync_mode != TIDESDB_SYNC_FULL)
     sql_print_warning(
         "TidesDB: the binary log is on and tidesdb_unified_memtable_sync_mode is %s: after a power cut, "
