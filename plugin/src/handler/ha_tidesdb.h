@@ -145,6 +145,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int read_range_first(const key_range *start, const key_range *end, bool eq_range, bool sorted) override;
   int read_range_next() override;
 
+  int calculate_checksum() override;
+
   /* --- ttl.cc --- */
   int rnd_pos_by_record(uchar *record) override;
 
@@ -427,6 +429,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   tidesdb::HeldTableLocks table_locks_;
   tidesdb::Lifetimes lifetimes_;
   bool changes_rows_ = false; /* UPDATE, DELETE, ...: whole rows are read */
+  bool checksums_ = false;    /* CHECKSUM TABLE */
   bool rowid_filters_offered_ = true;
   /* Whether insertions look for duplicates. SKIPPED: the table was empty and is locked, and the keys of this
      statement are in inserted_keys_. */

@@ -96,7 +96,7 @@ int ha_tidesdb::choose_columns() {
   if (scan_.columns_chosen) return 0;
   const bool by_entry = scan_.index != MAX_KEY && !is_primary(scan_.index);
   const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_.index);
-  scan_.whole_rows = changes_rows_ || computes || (by_entry && entries_may_not_fit());
+  scan_.whole_rows = changes_rows_ || checksums_ || computes || (by_entry && entries_may_not_fit());
   if (!keyread_enabled()) virtual_columns_.add_sources(table->read_set);
   if (!row_reader_->choose(scan_.whole_rows ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   scan_.columns_chosen = true;
@@ -589,4 +589,12 @@ int ha_tidesdb::read_range_next() {
   if (!scan_.end.exact) return handler::read_range_next();
   if (eq_range) return ha_index_next_same(table->record[0], end_range->key, end_range->length);
   return ha_index_next(table->record[0]);
+}
+
+/* The server takes STORED columns into the sum, and does not ask for them. */
+int ha_tidesdb::calculate_checksum() {
+  checksums_ = true;
+  const int error = handler::calculate_checksum();
+  checksums_ = false;
+  return error;
 }
