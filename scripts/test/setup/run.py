@@ -343,7 +343,7 @@ class Setup(unittest.TestCase):
                                        text=True).strip()
 
     def test_the_makefile_helps_before_any_set_up(self):
-        said = subprocess.check_output(["make", "-C", ROOT, "help"], env=self.environment, text=True)
+        said = subprocess.check_output(["make", "--no-print-directory", "-C", ROOT, "help"], env=self.environment, text=True)
         self.assertIn("a MariaDB 11.8", said)
         groups = [line for line in said.splitlines() if line and not line.startswith(" ")]
         self.assertEqual(groups, ["Use", "Test", "Measure"])
