@@ -219,7 +219,8 @@ mod tests {
 
     /// What the heap says that is in use is what the process grows by; what was freed is not in use at once.
     fn pieces_of_threads_are_counted(resident: &dyn Fn() -> usize) {
-        (tend(), tend());
+        tend();
+        tend();
         let (before, counted) = (resident(), heap_bytes() as usize);
         let both_grew =
             || (resident().saturating_sub(before), (heap_bytes() as usize).saturating_sub(counted));
@@ -230,25 +231,29 @@ mod tests {
             let running: Vec<_> = (0..4).map(|thread| scope.spawn(move || pieces(thread))).collect();
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
-        (tend(), tend());
+        tend();
+        tend();
         let (grew, told) = both_grew();
         assert!(grew > 60 << 20, "{grew}");
         assert!(told.abs_diff(grew) < grew / 10, "{told} told, {grew} resident");
         threads.truncate(1);
         let large = vec![1u8; 2 * MAPPED];
         let left = told / 4 + large.len();
-        (tend(), tend());
+        tend();
+        tend();
         let (_, told) = both_grew();
         assert!(told.abs_diff(left) < left / 20, "{told} told, {left} in use");
         drop((threads, large));
-        (tend(), tend());
+        tend();
+        tend();
         assert!(both_grew().1 < 1 << 20);
     }
 
     /// What threads free that then sleep is counted until it is the kernel's, after two calls of `tend`.
     fn freed_pieces_are_counted_and_then_given_back(resident: &dyn Fn() -> usize) {
         const SLEEPERS: usize = 64;
-        (tend(), tend());
+        tend();
+        tend();
         let (before, counted) = (resident(), heap_bytes());
         let (freed, awake) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
         std::thread::scope(|scope| {
@@ -267,7 +272,8 @@ mod tests {
             let grew = || resident().saturating_sub(before);
             let kept = heap_bytes() - counted;
             assert!(grew() < kept as usize + (8 << 20), "{} resident, {kept} told", grew());
-            (tend(), tend());
+            tend();
+            tend();
             let left = grew();
             awake.wait();
             assert!(left < SLEEPERS * (64 << 10), "{left} resident while {SLEEPERS} threads sleep");

@@ -509,7 +509,10 @@ unsafe fn pieces(op: &OpC) -> Option<&[Slice]> {
 }
 
 /// The operation whose value is in pieces, and all of them but the first.
-unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<(usize, Vec<&[u8]>)>, Error> {
+type InPieces<'a> = (usize, Vec<&'a [u8]>);
+
+/// The one that is in pieces; `None`: none is.
+unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<InPieces<'_>>, Error> {
     let mut of_row = ops.iter().enumerate().filter(|(_, op)| op.flags & PIECES != 0);
     let Some((index, op)) = of_row.next() else { return Ok(None) };
     if of_row.next().is_some() {

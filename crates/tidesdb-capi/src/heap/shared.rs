@@ -199,7 +199,7 @@ impl Region {
 ///
 /// # Safety
 /// The caller has the lock, and `at` is a piece's.
-unsafe fn region_of<'a>(_: &'a mut Regions, at: *mut u8) -> (&'a mut Region, usize) {
+unsafe fn region_of(_: &mut Regions, at: *mut u8) -> (&mut Region, usize) {
     let offset = at.addr() % REGION;
     // SAFETY: a region is aligned to its size, and pieces lie in it.
     (unsafe { &mut *at.wrapping_sub(offset).cast::<Region>() }, offset / SLICE)
