@@ -276,7 +276,9 @@ mod tests {
             tend();
             let left = grew();
             awake.wait();
-            assert!(left < SLEEPERS * (64 << 10), "{left} resident while {SLEEPERS} threads sleep");
+            // Without this 900,000 bytes each. The allocator's pages of small pieces stay with a sleeping thread: 60 to
+            // 120 KB.
+            assert!(left < SLEEPERS * (192 << 10), "{left} resident while {SLEEPERS} threads sleep");
         });
     }
 
@@ -364,8 +366,10 @@ mod tests {
         drop(bytes);
 
         let resident = || {
-            let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
-            statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * PAGE
+            // (statm lags by some pages of each thread.)
+            let told = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux tells");
+            let line = told.lines().find(|line| line.starts_with("Rss:")).expect("a line");
+            line.split_whitespace().nth(1).and_then(|kb| kb.parse::<usize>().ok()).expect("a number") << 10
         };
         pieces_of_all_sizes_keep_their_content();
         pieces_of_threads_are_counted(&resident);
