@@ -3,13 +3,15 @@
 mod sim;
 mod spilled;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sim::{begin, begin_as, rows, scan, Asked};
 use spilled::{key, make, options, tables};
 use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::Start;
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, SavepointId, Transaction};
 use tidesdb::{Error, Options, TransactionOptions};
 
 /// REPEATABLE READ: a key that another changed since the snapshot is a conflict.
@@ -163,6 +165,15 @@ fn what_a_savepoint_undid_stays_locked(xa_prepared: Option<Decided>) {
     assert!(tables(&disk) <= before + 3, "{xa_prepared:?}: {} files", tables(&disk));
 }
 
+/// Sets a savepoint and puts rows 1 to 399 after it, which take more than the transaction's memory.
+fn put_after_savepoint(txn: &mut Transaction, family: &Arc<Family>) -> SavepointId {
+    let savepoint = txn.savepoint_set().expect("sets");
+    for n in 1..400 {
+        txn.put(family, &key(n), &[1; 50]).expect("puts");
+    }
+    savepoint
+}
+
 /// A statement that fails gives the space of its files back, and with it the locks on what was in them alone;
 /// what a savepoint undid before it stays locked.
 #[test]
@@ -171,10 +182,7 @@ fn a_failed_statement_keeps_what_a_savepoint_locked() {
     let (db, families) = make(&disk, &options());
     let a = &families[0];
     let mut txn = begin(&db);
-    let savepoint = txn.savepoint_set().expect("sets");
-    for n in 1..400 {
-        txn.put(a, &key(n), &[1; 50]).expect("puts");
-    }
+    let savepoint = put_after_savepoint(&mut txn, a);
     txn.savepoint_rollback(savepoint).expect("rolls back");
     let kept = tables(&disk);
     txn.statement_begin(true, Duration::ZERO).expect("begins");
@@ -201,10 +209,7 @@ fn a_statement_undone_after_a_savepoint_keeps_what_that_locked() {
     let (db, families) = make(&disk, &options());
     let a = &families[0];
     let mut txn = begin(&db);
-    let savepoint = txn.savepoint_set().expect("sets");
-    for n in 1..400 {
-        txn.put(a, &key(n), &[1; 50]).expect("puts");
-    }
+    let savepoint = put_after_savepoint(&mut txn, a);
     assert!(db.stats().spilled_runs > 0);
     txn.statement_end();
     txn.statement_begin(true, Duration::ZERO).expect("begins");

@@ -100,8 +100,8 @@ struct MadeEntries {
 const SWEEP_MADE: usize = if cfg!(test) { 4 } else { 256 };
 
 impl MadeEntries {
-    /// Gives back the entries that nobody waits at, now and then: waits that ended leave at most as many behind as
-    /// others still wait at.
+    /// Gives back the entries that nobody waits at, now and then. Of waits that ended at most as many stay as others still
+    /// wait at.
     fn sweep(&mut self, owner: &LockOwner) {
         if self.confirmed.len() < SWEEP_MADE.max(2 * self.left) {
             return;
