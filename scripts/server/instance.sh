@@ -21,7 +21,7 @@ fail() {
 server_pid() {
   local pid
   pid=$(cat "$PID_FILE" 2>/dev/null) || pid=
-  if [ -n "$pid" ] && tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null |
+  if [ -n "$pid" ] && tr '\0' '\n' 2>/dev/null <"/proc/$pid/cmdline" |
     grep -xF -e "--defaults-file=$OPTIONS" >/dev/null; then
     echo "$pid"
   else

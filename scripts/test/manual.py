@@ -5,6 +5,7 @@ Fenced blocks of a page run in order, in a database `shop` of the page's own:
 
     ```sql                  statements by the client `mariadb`; without an expected output they must succeed
     ```sql,session=b        the same on another connection; `replica` is a second server
+    ```sql,node=shard0      on the server whose DATA is .run/scale/shard0, which the page's `make server` started
     ```sql,background       goes on once the statement waits for a lock; the session's next block has the output of both
     ```sql,skip             not run
     ```sql,server=11.8      run on this server alone; a `text` with it is compared there alone
@@ -16,6 +17,7 @@ Then: links and headings, and the Grafana dashboard's metrics against SHOW GLOBA
 --record writes the outputs into the pages. Environment: MARIADB_PREFIX, BASEDIR_OF_LINKS, TIDESDB_ADMIN, MANUAL_WORK.
 """
 import difflib
+import glob
 import json
 import os
 import re
@@ -32,6 +34,9 @@ PREFIX = os.environ["MARIADB_PREFIX"]
 WORK = os.environ["MANUAL_WORK"]
 RELEASE = os.environ.get("TIDESDB_SERVER", "11.8")
 BLOCK = re.compile(r"^```(\w+)((?:,[\w=.]+)*)\n(.*?)^```\n", re.M | re.S)
+# A page with servers of its own, half a minute: only where it is named (make test-scale-out).
+ASKED_FOR = ["scale-out.md"]
+NODES = range(3310, 3316)  # their ports, in the page
 LIMIT = 20  # seconds for one block
 OPTIONS = """[mariadbd]
 log_bin = mariadb-bin
@@ -84,6 +89,15 @@ class Server:
                               check=True).stdout
 
 
+class Node:
+    """A server of a page's own, by its directory."""
+
+    def __init__(self, data):
+        self.socket = os.path.join(data, "mysqld.sock")
+
+    command = Server.command
+
+
 class Session:
     """A client that stays connected from block to block."""
 
@@ -124,7 +138,10 @@ class Session:
         return re.sub(r"^(ERROR \d+ \(\w+\)) at line \d+", r"\1", text, flags=re.M)
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # its server was ended
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -157,13 +174,20 @@ class Manual:
         self.places = [("/run/mysqld/mysqld.sock", main.socket), ("/var/lib/mysql", main.data + "/data"),
                        ("/backups", WORK + "/backups"), ("MASTER_HOST='primary'", "MASTER_HOST='127.0.0.1'"),
                        ("MASTER_PORT=3306", "MASTER_PORT=%d" % main.port)]
+        self.places += [(str(port), str(free_port())) for port in NODES]
         self.bin = os.path.join(WORK, "bin")
         os.makedirs(self.bin)
         for program in ("mariadb", "mariadb-dump", "mariadb-admin", "mariadb-binlog", "mariadb-check"):
             here = "--no-defaults" if program == "mariadb-binlog" else "--no-defaults --user=root --socket=$socket"
             self.wrapper(program, 'socket=%s\n[ "$1 $2" != "-h replica" ] || { socket=%s/replica/mysqld.sock; shift 2; }\n'
+                         '[ "$1" != --no-defaults ] || shift\n'
                          'exec %s/bin/%s %s "$@"' % (main.socket, WORK, PREFIX, program, here))
         self.wrapper("tidesdb-admin", 'exec %s "$@"' % os.environ["TIDESDB_ADMIN"])
+        # `make server DATA=...` in a clone, which this directory stands for.
+        self.wrapper("make", 'while case $1 in -*) true;; *) false;; esac; do shift; done\n'
+                     '[ $1 != prefix ] || { echo %s; exit; }\ntarget=${1/server/start}\nshift\nunset PORT CNF DATA FROM\nexport "$@"\n'
+                     'exec %s/scripts/server/$target.sh' % (WORK, REPO))
+        os.symlink(os.path.join(REPO, "scripts"), os.path.join(WORK, "scripts"))
         self.wrapper("systemctl", "exec %s/scripts/server/$1.sh >&2" % REPO)
         self.wrapper("sudo", 'while case $1 in -*) true;; *) false;; esac; do [ $1 = -u ] && shift; shift; done; exec "$@"')
 
@@ -194,6 +218,18 @@ class Manual:
         if "replica" not in self.servers:
             self.servers["replica"] = Server("replica", 2)
             self.servers["replica"].start()
+
+    def node_session(self, name):
+        """A session on a server that a page started."""
+        if name not in self.sessions:
+            node = Node(os.path.join(WORK, ".run/scale", name))
+            self.sessions[name] = Session(node, None)
+        return self.sessions[name]
+
+    def stop_nodes(self):
+        for data in glob.glob(os.path.join(WORK, ".run/scale/*/")):
+            subprocess.run([os.path.join(REPO, "scripts/server/stop.sh")], stdout=subprocess.DEVNULL, check=False,
+                           stderr=subprocess.DEVNULL, env=dict(os.environ, DATA=data.rstrip("/")))
 
     def session(self, name):
         server = "replica" if name == "replica" else "main"
@@ -229,11 +265,11 @@ class Manual:
                 self.start_replica()
             environment = dict(self.servers["main"].environment, PATH=self.bin + ":" + os.environ["PATH"])
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", self.to_test(text)], env=environment, text=True,
-                                  cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=60, check=False)
+                                  errors="replace", cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  timeout=120, check=False)
             lines = [line for line in done.stdout.splitlines(True) if not line.startswith("==> server: ")]
             return self.to_page("".join(lines)) + ("(status %d)\n" % done.returncode if done.returncode else "")
-        session = self.session(options.get("session", "a"))
+        session = self.node_session(options["node"]) if "node" in options else self.session(options.get("session", "a"))
         waits = self.lock_waits() if "background" in options else 0
         session.send(self.to_test(text))
         if "background" in options:
@@ -317,7 +353,7 @@ def main():
     pages = [name for name in arguments if name != "--record"]
     if not pages:
         with open(os.path.join(MANUAL, "SUMMARY.md"), encoding="utf-8") as file:
-            pages = [name for name in re.findall(r"\(([^)/]+\.md)\)", file.read())]
+            pages = [name for name in re.findall(r"\(([^)/]+\.md)\)", file.read()) if name not in ASKED_FOR]
         manual.links()
     else:
         pages = [name if name.endswith(".md") else name + ".md" for name in pages]
@@ -329,6 +365,8 @@ def main():
             print("manual: %s in %.1f s" % (page, time.monotonic() - start), flush=True)
         manual.dashboard()
     finally:
+        manual.close_sessions()
+        manual.stop_nodes()
         for server in manual.servers.values():
             server.stop()
     print("manual: %d passed, %d failed" % (manual.passed, manual.failed))
