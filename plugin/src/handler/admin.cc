@@ -1,5 +1,5 @@
 /*
-  CHECK, ANALYZE and OPTIMIZE TABLE.
+  CHECK, ANALYZE and OPTIMIZE TABLE; REPAIR is in repair.cc.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -10,8 +10,8 @@
 #include "sql_lex.h"
 
 #include "errors.h"
+#include "handler/admin_result.h"
 #include "handler/index_sample.h"
-#include "key/hash.h"
 #include "handler/snapshot_reader.h"
 #include "store/store.h"
 
@@ -22,9 +22,9 @@ namespace {
 /* Rows between two looks at KILL: with EXTENDED each takes a search in every index. */
 constexpr uint64_t ROWS_BETWEEN_LOOKS = 128;
 
-/* A row of the statement's result set. */
-void say(THD *thd, const TABLE *table, const char *operation, const char *level, const char *format, ...)
-    ATTRIBUTE_FORMAT(printf, 5, 6);
+}  // namespace
+
+namespace tidesdb {
 void say(THD *thd, const TABLE *table, const char *operation, const char *level, const char *format, ...) {
   char text[MYSQL_ERRMSG_SIZE];
   va_list arguments;
@@ -42,19 +42,7 @@ void say(THD *thd, const TABLE *table, const char *operation, const char *level,
   protocol->store(text, strlen(text), system_charset_info);
   protocol->write();
 }
-
-/* Entries of an index, in any order: how many, and the sum of their hashes. */
-struct EntrySum {
-  uint64_t entries = 0;
-  uint64_t hashes = 0;
-
-  void add(Slice key, Slice value) {
-    hashes += mix_hash(hash_of(value, mix_hash(hash_of(key, 0))));
-    entries++;
-  }
-};
-
-}  // namespace
+}  // namespace tidesdb
 
 /* Counts the rows, all of them: a table of an earlier build is not counted before. The indexes are sampled.
  */
@@ -151,7 +139,7 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
         is_others ? "has another engine: each new reference to it is refused"
                   : "is not there, or has no index of the columns: each new reference to it is refused");
   }
-  const int status = look_at_rows(txn, [&] {
+  const int status = look_at_rows(txn, [&](Slice) {
     for (uint key = 0; key < table_share->keys; key++) compute_indexed_columns(key, table->record[0]);
     for (size_t i = 0; i < count; i++) {
       bool orphan;
@@ -180,7 +168,7 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
   return status == TIDESDB_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
 
-int ha_tidesdb::look_at_rows(tidesdb_txn *txn, const std::function<int()> &look) {
+int ha_tidesdb::look_at_rows(tidesdb_txn *txn, const std::function<int(Slice)> &look) {
   RowReader whole_rows(*row_codec_);
   if (!whole_rows.choose(nullptr)) return TIDESDB_NO_MEMORY;
   CursorHandle rows;
@@ -193,7 +181,7 @@ int ha_tidesdb::look_at_rows(tidesdb_txn *txn, const std::function<int()> &look)
     const tidesdb_row &row = rows->rows[rows->position];
     if (!whole_rows.read({row.key, row.key_size}, {row.value, row.value_size}, table->record[0]))
       return TIDESDB_CORRUPTION;
-    if (const int looked = look()) return looked;
+    if (const int looked = look({row.key, row.key_size})) return looked;
   }
   return status == TIDESDB_NOT_FOUND ? static_cast<int>(TIDESDB_OK) : status;
 }

@@ -356,7 +356,7 @@ int ha_tidesdb::check_new_keys(const AlterPlan &plan, const TABLE *altered) {
   MY_BITMAP *const columns = table->read_set;
   table->use_all_columns();
   if (status == TIDESDB_OK)
-    status = look_at_rows(reader.txn(), [&] {
+    status = look_at_rows(reader.txn(), [&](Slice) {
       for (uint key = 0; key < table_share->keys; key++) compute_indexed_columns(key, table->record[0]);
       for (size_t i = 0; i < keys.size(); i++) {
         bool orphan;

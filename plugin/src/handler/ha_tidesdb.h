@@ -177,6 +177,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int analyze(THD *thd, HA_CHECK_OPT *) override;
   int optimize(THD *thd, HA_CHECK_OPT *) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
+  /* --- repair.cc --- */
+  int repair(THD *thd, HA_CHECK_OPT *) override;
 
  protected:
   /* --- pushdown.cc --- */
@@ -246,9 +248,11 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);
   int list_orphans(THD *thd, tidesdb_txn *txn);
   int refuse_own_files();
+  /* repair.cc */
+  int say_differences(THD *thd);
   /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status
      than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
-  int look_at_rows(tidesdb_txn *txn, const std::function<int()> &look);
+  int look_at_rows(tidesdb_txn *txn, const std::function<int(Slice)> &look);
 
   /* scan.cc */
   bool reads_current_entries() const;
