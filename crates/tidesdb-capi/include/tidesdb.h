@@ -821,6 +821,16 @@ int tidesdb_backup(tidesdb_db *db, const char *to, int links, const tidesdb_watc
  * space in the name, one line of value); finish copies the store and completes the backup. finish gives the job up,
  * whatever it answers; abandon removes what was written. */
 int tidesdb_backup_begin(tidesdb_db *db, const char *to, int links, tidesdb_backup_job **job);
+/* Between begin and finish. set_rate: bytes that are read or written in a second at most; 0: no limit. set_base: an
+ * earlier backup of the store; table files that are in both with the same content become hard links to its files
+ * (TIDESDB_INVALID: it is no finished backup; from finish: it is on another file system). leave_out_damaged: finish
+ * goes on without damaged table files, and tells each of them with each family that has tables in it, by its name up
+ * to the first NUL; `left_out` may be null. */
+int tidesdb_backup_set_rate(tidesdb_backup_job *job, uint64_t bytes_a_second);
+int tidesdb_backup_set_base(tidesdb_backup_job *job, const char *base);
+int tidesdb_backup_leave_out_damaged(tidesdb_backup_job *job,
+                                     void (*left_out)(void *context, const char *file, const char *family),
+                                     void *context);
 int tidesdb_backup_point(tidesdb_backup_job *job, const tidesdb_watch *watch, uint64_t *sequence);
 int tidesdb_backup_add_file(tidesdb_backup_job *job, const char *from, const char *name);
 int tidesdb_backup_note(tidesdb_backup_job *job, const char *name, const char *value);

@@ -1,6 +1,6 @@
 //! Backups of an open store; verifying and restoring finished ones.
 
-use std::ffi::{c_char, c_int, c_void, CStr, OsStr};
+use std::ffi::{c_char, c_int, c_void, CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -21,9 +21,14 @@ pub struct WatchC {
     pub(crate) progress: Option<unsafe extern "C" fn(context: *mut c_void, done: u64, total: u64)>,
 }
 
+/// Told a damaged file and a family with tables in it.
+type LeftOutC = unsafe extern "C" fn(context: *mut c_void, file: *const c_char, family: *const c_char);
+
 /// `tidesdb_backup_job`.
 pub struct BackupHandle {
     backup: Backup,
+    /// Who wants to hear of damaged files, and its context.
+    left_out: Option<(LeftOutC, *mut c_void)>,
 }
 
 /// Runs `work` with the caller's functions; null is nobody's.
@@ -97,7 +102,44 @@ pub unsafe extern "C" fn tidesdb_backup_begin(
         let (handle, to) = unsafe { (given(db)?, path(to)?) };
         let backup = handle.db.begin_backup(to, BackupOptions { links: links != 0 })?;
         // SAFETY: as above.
-        unsafe { answer(job, Box::into_raw(Box::new(BackupHandle { backup })))? };
+        unsafe { answer(job, Box::into_raw(Box::new(BackupHandle { backup, left_out: None })))? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_set_rate(job: *mut BackupHandle, bytes_a_second: u64) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        unsafe { given_mut(job)? }.backup.set_rate(bytes_a_second);
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_set_base(job: *mut BackupHandle, base: *const c_char) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, base) = unsafe { (given_mut(job)?, path(base)?) };
+        handle.backup.set_base(base)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_backup_leave_out_damaged(
+    job: *mut BackupHandle,
+    left_out: Option<LeftOutC>,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(job)? };
+        handle.backup.leave_out_damaged();
+        handle.left_out = left_out.map(|left_out| (left_out, context));
         Ok(OK)
     })
 }
@@ -160,9 +202,17 @@ pub unsafe extern "C" fn tidesdb_backup_finish(job: *mut BackupHandle, watch: *c
             return Err(null());
         }
         // SAFETY: the crate's contract: the handle is given up here.
-        let handle = unsafe { Box::from_raw(job) };
+        let BackupHandle { backup, left_out } = *unsafe { Box::from_raw(job) };
         // SAFETY: as above.
-        unsafe { watched(watch, |watch| handle.backup.finish(watch)) }?;
+        let info = unsafe { watched(watch, |watch| backup.finish(watch)) }?;
+        let Some((tell, context)) = left_out else { return Ok(OK) };
+        for damaged in info.left_out {
+            // A family's name is shown up to its first NUL, which C ends a text with.
+            let family = damaged.family.split('\0').next().unwrap_or_default();
+            let (Ok(file), Ok(family)) = (CString::new(damaged.file), CString::new(family)) else { continue };
+            // SAFETY: the header demands a function that takes its context, until the call of finish ends.
+            unsafe { tell(context, file.as_ptr(), family.as_ptr()) };
+        }
         Ok(OK)
     })
 }

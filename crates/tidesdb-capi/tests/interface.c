@@ -1796,6 +1796,9 @@ static void backups(void) {
   OK(tidesdb_backup_add_file(job, file, "shop/a.frm"));
   IS(TIDESDB_INVALID, tidesdb_backup_add_file(job, file, "../a.frm"));
   OK(tidesdb_backup_note(job, "position", "log.000001 4"));
+  OK(tidesdb_backup_set_rate(job, 1 << 30));
+  OK(tidesdb_backup_leave_out_damaged(job, NULL, NULL));
+  IS(TIDESDB_INVALID, tidesdb_backup_set_base(job, path));
   IS(TIDESDB_INVALID, tidesdb_backup_note(job, "position", "two\nlines"));
   watch.context = &after;
   watch.stop = NULL;

@@ -2,6 +2,8 @@
 //! each sync short, interrupted between two of them.
 
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::Watch;
 use crate::error::{Error, Result};
@@ -14,6 +16,12 @@ const CHUNK: usize = 1 << 20;
 /// Bytes after which a copy is synced, so that whoever ends it waits for no more than these.
 const SYNC_EVERY: u64 = 8 << 20;
 
+/// Longest sleep of a copy with a rate, between two looks at whether it is to end.
+const LONGEST_SLEEP: u64 = 50_000;
+
+/// Microseconds of its rate that a copy makes up for after the disk was slow.
+const MADE_UP: u64 = 1_000_000;
+
 /// Copies files one after the other and counts.
 pub(super) struct Copier<'a> {
     disk: &'a dyn Disk,
@@ -22,11 +30,25 @@ pub(super) struct Copier<'a> {
     done: u64,
     /// Bytes that will be copied in all, for those who watch.
     pub(super) total: u64,
+    /// Bytes a second; 0: as fast as it goes.
+    pub(super) rate: u64,
+    /// Of the rate: when it began, in microseconds, and bytes since.
+    begun: u64,
+    paced: u64,
 }
 
 impl<'a> Copier<'a> {
     pub(super) fn new(disk: &'a dyn Disk, watch: Watch<'a>) -> Copier<'a> {
-        Copier { disk, watch, buffer: Vec::new(), done: 0, total: 0 }
+        Copier {
+            disk,
+            watch,
+            buffer: Vec::new(),
+            done: 0,
+            total: 0,
+            rate: 0,
+            begun: disk.now_micros(),
+            paced: 0,
+        }
     }
 
     /// Copies the first `len` bytes and syncs them; returns their CRC-32C. A shorter source is damage.
@@ -58,14 +80,53 @@ impl<'a> Copier<'a> {
                 target.sync_data()?;
                 unsynced = 0;
             }
-            self.done += n as u64;
-            (self.watch.progress)(self.done, self.total.max(self.done));
+            self.count(n as u64)?;
         }
         if sync {
             target.sync_data()?;
             target.advise(0, len, Advice::DontNeed);
         }
         Ok(crc)
+    }
+}
+
+impl Copier<'_> {
+    /// Reads the first `len` bytes at the pace of a copy; their CRC-32C.
+    pub(super) fn read(&mut self, from: &Path, len: u64) -> Result<u32> {
+        let source = self.disk.open(from, OpenMode::Read)?;
+        source.advise(0, len, Advice::Sequential);
+        let (mut at, mut crc) = (0, 0);
+        while at < len {
+            self.watch.check()?;
+            let n = usize::try_from(len - at).unwrap_or(CHUNK).min(CHUNK);
+            self.buffer.resize(n, 0);
+            source.read_exact_at(&mut self.buffer, at)?;
+            crc = checksum::extend(crc, &self.buffer);
+            at += n as u64;
+            self.count(n as u64)?;
+        }
+        Ok(crc)
+    }
+
+    /// Counts what is done, and waits until the rate allows more.
+    fn count(&mut self, bytes: u64) -> Result<()> {
+        self.done += bytes;
+        (self.watch.progress)(self.done, self.total.max(self.done));
+        if self.rate == 0 {
+            return Ok(());
+        }
+        self.paced += bytes;
+        let due = u128::from(self.paced) * 1_000_000 / u128::from(self.rate);
+        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        loop {
+            let gone = self.disk.now_micros().saturating_sub(self.begun);
+            let Some(left) = due.checked_sub(gone).filter(|left| *left > 0) else {
+                self.begun += gone.saturating_sub(due).saturating_sub(MADE_UP);
+                return Ok(());
+            };
+            self.watch.check()?;
+            sleep(Duration::from_micros(left.min(LONGEST_SLEEP)));
+        }
     }
 }
 

@@ -9,10 +9,13 @@
 //! begun 1763777000                   seconds since 1970, as is the next
 //! finished 1763777030
 //! note binlog_position 4711          name, then the rest of the line; any number of them
+//! shared 65536                       bytes of files that it shares with the backup it is based on; none: no line
+//! left-out store/000012.sst shop/t   a damaged file, then a family with tables in it, escaped; any number of them
 //! file 65536 5f1a09c3 store/CURRENT  length, CRC-32C (links: `-`), path; any number of them
 //! crc 1a2b3c4d                       CRC-32C of all lines before
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -20,7 +23,8 @@ use super::copy::read_small;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::io::{Disk, OpenMode};
-use crate::types::{Lsn, Seq};
+use crate::types::{FileNo, Lsn, Seq};
+use crate::version::parse_table_name;
 
 /// Name of the file.
 pub const INFO: &str = "tidesdb_backup_info";
@@ -42,6 +46,15 @@ pub struct BackupFile {
     pub crc: Option<u32>,
 }
 
+/// A damaged file that a backup does without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its path in the backup, where it would be.
+    pub file: String,
+    /// Name of a family with tables in it.
+    pub family: String,
+}
+
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupInfo {
@@ -57,6 +70,10 @@ pub struct BackupInfo {
     pub finished: u64,
     /// What the store's owner noted: names and values.
     pub notes: Vec<(String, String)>,
+    /// Bytes of files that are further names of those of an earlier backup.
+    pub shared_bytes: u64,
+    /// Damaged files of the store that are not in it, once for each family.
+    pub left_out: Vec<LeftOut>,
     /// All files but this one.
     pub files: Vec<BackupFile>,
 }
@@ -78,6 +95,24 @@ pub(super) fn check_note(name: &str, value: &str) -> Result<()> {
     }
 }
 
+/// A family's name in a line: control characters and backslashes as `\u{H}`.
+fn escaped(name: &str) -> String {
+    let plain = |letter: char| !letter.is_control() && letter != '\\';
+    let code = |letter: char| format!("\\u{{{:x}}}", u32::from(letter));
+    name.chars().map(|letter| if plain(letter) { letter.to_string() } else { code(letter) }).collect()
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut parts = text.split("\\u{");
+    let mut name = parts.next()?.to_string();
+    for part in parts {
+        let (code, rest) = part.split_once('}')?;
+        name.push(char::from_u32(u32::from_str_radix(code, 16).ok()?)?);
+        name.push_str(rest);
+    }
+    Some(name)
+}
+
 impl BackupInfo {
     pub(super) fn begin(links: bool, now: u64) -> BackupInfo {
         BackupInfo {
@@ -87,6 +122,8 @@ impl BackupInfo {
             begun: now,
             finished: 0,
             notes: Vec::new(),
+            shared_bytes: 0,
+            left_out: Vec::new(),
             files: Vec::new(),
         }
     }
@@ -94,6 +131,12 @@ impl BackupInfo {
     /// The value of a note.
     pub fn find_note(&self, name: &str) -> Option<&str> {
         self.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Numbers of the damaged files that it does without.
+    pub(super) fn left_out_files(&self) -> BTreeSet<FileNo> {
+        let name = |left_out: &LeftOut| parse_table_name(Path::new(&left_out.file).file_name()?.to_str()?);
+        self.left_out.iter().filter_map(name).collect()
     }
 
     /// Bytes of all files.
@@ -114,6 +157,12 @@ impl BackupInfo {
         line(format_args!("finished {}", self.finished));
         for (name, value) in &self.notes {
             line(format_args!("note {name} {value}"));
+        }
+        if self.shared_bytes > 0 {
+            line(format_args!("shared {}", self.shared_bytes));
+        }
+        for left_out in &self.left_out {
+            line(format_args!("left-out {} {}", left_out.file, escaped(&left_out.family)));
         }
         for file in &self.files {
             let crc = file.crc.map_or("-".to_string(), |crc| format!("{crc:08x}"));
@@ -203,6 +252,12 @@ impl BackupInfo {
                 let (name, value) = rest.split_once(' ')?;
                 self.notes.push((name.to_string(), value.to_string()));
             }
+            "shared" => self.shared_bytes = rest.parse().ok()?,
+            "left-out" => {
+                let (file, family) = rest.split_once(' ')?;
+                check_name(file).ok()?;
+                self.left_out.push(LeftOut { file: file.to_string(), family: unescaped(family)? });
+            }
             "file" => {
                 let (len, rest) = rest.split_once(' ')?;
                 let (crc, name) = rest.split_once(' ')?;
@@ -232,6 +287,8 @@ mod tests {
             begun: 100,
             finished: 200,
             notes: vec![("gtid".into(), "0-1-2,1-1-3".into()), ("empty".into(), String::new())],
+            shared_bytes: 77,
+            left_out: vec![LeftOut { file: "store/000012.sst".into(), family: "a \\u/ö\0p".into() }],
             files: vec![file("store/CURRENT", Some(0xab)), file("data/a b/t.frm", None)],
         }
     }

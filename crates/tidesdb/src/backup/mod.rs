@@ -38,12 +38,13 @@ mod restore;
 mod tests;
 mod verify;
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::info::{BackupFile, BackupInfo, INFO};
+pub use self::info::{BackupFile, BackupInfo, LeftOut, INFO};
 pub use self::inspect::{family_names, lock_for_reading, read_log, tables_of_file, LogRead};
 pub use self::part::{restore_part, Part};
 pub use self::repair::{repair, verify_store, StoreCheck};
@@ -58,9 +59,10 @@ use crate::error::{Error, Result};
 use crate::io::{table_path, Disk, OpenMode};
 use crate::options::LogLevel;
 use crate::store::Store;
-use crate::types::Seq;
+use crate::table::SsTable;
+use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
-use crate::version::Edit;
+use crate::version::{parse_table_name, Edit};
 use crate::wal::{log_dir, segment_path};
 
 /// Where the store stands in a backup, and what its owner added.
@@ -107,6 +109,13 @@ impl Watch<'_> {
     }
 }
 
+/// An earlier backup whose files a new one shares.
+struct Base {
+    dir: PathBuf,
+    /// Its table files with a sum, by number.
+    tables: HashMap<FileNo, BackupFile>,
+}
+
 /// A backup being taken, from [`Db::begin_backup`] to [`Backup::finish`]. Dropped before, it removes what it wrote.
 pub struct Backup {
     store: Arc<Store>,
@@ -118,6 +127,10 @@ pub struct Backup {
     /// Files and directories that were made, in this order.
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,
+    /// Bytes a second; 0: as fast as it goes.
+    rate: u64,
+    base: Option<Base>,
+    without_damaged: bool,
     finished: bool,
 }
 
@@ -170,6 +183,9 @@ impl Db {
             point: None,
             files: Vec::new(),
             directories: Vec::new(),
+            rate: 0,
+            base: None,
+            without_damaged: false,
             finished: false,
         };
         backup.make_destination()?;
@@ -200,6 +216,34 @@ impl Backup {
     fn make_directory(&mut self, path: PathBuf) -> Result<()> {
         self.directories.push(path.clone());
         self.disk.create_dir_all(&path)
+    }
+
+    /// Reads and writes table files and log at no more than so many bytes a second; 0: as fast as it goes.
+    pub fn set_rate(&mut self, bytes_a_second: u64) {
+        self.rate = bytes_a_second;
+    }
+
+    /// Shares table files with an earlier backup of this store: one that is in both with the same content becomes a
+    /// hard link to that backup's, in place of a copy. Both backups stay whole without each other. Every file of the
+    /// store is read and compared by its sum: a number alone proves nothing after a restore.
+    ///
+    /// # Errors
+    /// Those of [`BackupInfo::read`].
+    pub fn set_base(&mut self, base: &Path) -> Result<()> {
+        let dir = self.disk.resolve(base)?;
+        let info = BackupInfo::read(&*self.disk, &dir)?;
+        let number = |file: &BackupFile| parse_table_name(file.name.strip_prefix(STORE)?.strip_prefix('/')?);
+        let with_sum = info.files.into_iter().filter(|file| file.crc.is_some());
+        let tables = with_sum.filter_map(|file| Some((number(&file)?, file))).collect();
+        self.base = Some(Base { dir, tables });
+        Ok(())
+    }
+
+    /// Leaves out table files that are damaged or missing, in place of failing. Their families cannot be read in the
+    /// restored store, as after the loss of a file; [`BackupInfo::left_out`] names them. Damage of the dictionary or the
+    /// log fails as before.
+    pub fn leave_out_damaged(&mut self) {
+        self.without_damaged = true;
     }
 
     /// Fixes the point: everything that is ordered by now is in the backup, and nothing that comes later. Returns
@@ -270,7 +314,9 @@ impl Backup {
         let table_bytes: u64 = tables.iter().map(|(_, len)| len).sum();
         let disk = self.disk.clone();
         let mut copier = Copier::new(&*disk, watch);
-        copier.total = log_bytes + if self.info.links { 0 } else { table_bytes };
+        copier.rate = self.rate;
+        let reads_tables = !self.info.links || self.rate > 0;
+        copier.total = log_bytes + if reads_tables { table_bytes } else { 0 };
 
         let home = self.to.join(STORE);
         for segment in segments {
@@ -284,18 +330,13 @@ impl Backup {
         let mut by_file = point.tables_by_file();
         for &(number, len) in &tables {
             watch.check()?;
-            let (from, to) = (table_path(&self.store.dir, number), table_path(&home, number));
-            self.files.push(to.clone());
-            // A backup that cannot be restored is none, and it is now that its owner can do something about it. What is
-            // read here is in the page cache when it is copied.
-            for table in by_file.remove(&number).unwrap_or_default() {
-                table.verify_unless(watch.stop)?;
+            let of_file = by_file.remove(&number).unwrap_or_default();
+            match self.take_table(&mut copier, number, len, &of_file, watch) {
+                Err(error) if self.without_damaged && self.is_of_table(&error, number) => {
+                    self.leave_out(number, &of_file, error)?;
+                }
+                done => done?,
             }
-            let crc = match self.info.links {
-                true => self.link(&from, &to, len).map(|()| None)?,
-                false => Some(copier.synced(&from, &to, len)?),
-            };
-            self.list(&to, len, crc)?;
         }
         self.write_manifest(&point)?;
         drop(point);
@@ -311,6 +352,72 @@ impl Backup {
         self.info.write(&*disk, &info)?;
         self.finished = true;
         Ok(self.info.clone())
+    }
+
+    /// Copies or links the file of `tables`, and reads every block of them. A backup that cannot be restored is none, and it
+    /// is now that its owner can do something about it. The file is in the page cache then.
+    fn take_table(
+        &mut self,
+        copier: &mut Copier<'_>,
+        number: FileNo,
+        len: u64,
+        tables: &[Arc<SsTable>],
+        watch: Watch<'_>,
+    ) -> Result<()> {
+        let (from, to) = (table_path(&self.store.dir, number), table_path(&self.to.join(STORE), number));
+        self.files.push(to.clone());
+        let known = self.base.as_ref().and_then(|base| {
+            let file = base.tables.get(&number).filter(|file| file.len == len)?;
+            Some((base.dir.join(&file.name), file.crc?))
+        });
+        let crc = match known {
+            _ if self.info.links => {
+                if self.rate > 0 {
+                    copier.read(&from, len)?;
+                }
+                self.link(&from, &to, len)?;
+                None
+            }
+            Some((shared, crc)) if copier.read(&from, len)? == crc => {
+                self.link(&shared, &to, len)?;
+                self.info.shared_bytes += len;
+                Some(crc)
+            }
+            _ => Some(copier.synced(&from, &to, len)?),
+        };
+        for table in tables {
+            table.verify_unless(watch.stop)?;
+        }
+        self.list(&to, len, crc)
+    }
+
+    /// Whether an error says that a table file of the store cannot be read.
+    fn is_of_table(&self, error: &Error, number: FileNo) -> bool {
+        let of_store = |path: &PathBuf| *path == table_path(&self.store.dir, number);
+        error.is_damage() || matches!(error, Error::Io { path, .. } if of_store(path))
+    }
+
+    /// Goes on without a damaged file, if no table of the dictionary is in it.
+    fn leave_out(&mut self, number: FileNo, tables: &[Arc<SsTable>], error: Error) -> Result<()> {
+        let families: BTreeSet<FamilyId> = tables.iter().map(|table| table.meta().family).collect();
+        if families.contains(&DICTIONARY) {
+            return Err(error);
+        }
+        self.store.log(LogLevel::Warn, &format!("a backup goes on without a damaged file: {error}"));
+        let path = table_path(Path::new(STORE), number);
+        let to = self.to.join(&path);
+        if self.disk.exists(&to)? {
+            self.disk.remove(&to)?;
+        }
+        self.files.retain(|file| *file != to);
+        for family in families {
+            // A family without a name was dropped after the backup's moment.
+            let name = self.store.catalog.by_id(family).map(|family| family.name());
+            let name = name.map_or_else(|| family.to_string().into_bytes(), |name| name.to_vec());
+            let family = String::from_utf8_lossy(&name).into_owned();
+            self.info.left_out.push(LeftOut { file: path.to_string_lossy().into_owned(), family });
+        }
+        Ok(())
     }
 
     /// Reads the log as it was copied; an error names the file that it came from.
@@ -342,10 +449,10 @@ impl Backup {
         match self.disk.link(from, to) {
             Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::EXDEV) => {
                 Err(Error::InvalidArgument(format!(
-                    "{} is on another file system than the store in {}: hard links do not reach there; take a backup \
-                     with copies, or choose a directory on the store's file system",
+                    "{} is on another file system than {}: hard links do not reach there; choose a directory on its file \
+                     system, or take a backup with copies and without a base",
                     self.to.display(),
-                    self.store.dir.display()
+                    from.parent().unwrap_or(from).display()
                 )))
             }
             done => done,

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{restore, BackupOptions, Watch};
+use super::{restore, verify, BackupFile, BackupInfo, BackupOptions, Watch};
 use crate::db::Db;
 use crate::error::Error;
-use crate::io::{Disk, FaultyDisk, OpenMode};
+use crate::io::{Disk, FaultyDisk, OpenMode, RealDisk};
 use crate::options::{Compression, FamilyOptions, Options};
-use crate::txn::transaction::TransactionOptions;
+use crate::txn::transaction::{ReadMode, TransactionOptions};
 
 const STORE: &str = "/s";
 const BACKUP: &str = "/b";
@@ -24,18 +24,22 @@ fn open(disk: &FaultyDisk) -> Db {
 }
 
 fn fill(db: &Db, from: u32) {
-    let family = match db.family(b"t") {
+    fill_family(db, b"t", from, 0);
+}
+
+fn fill_family(db: &Db, name: &[u8], from: u32, salt: u8) {
+    let family = match db.family(name) {
         Ok(family) => family,
         Err(_) => {
             let plain = FamilyOptions { compression: Compression::None, ..FamilyOptions::default() };
-            db.create_family(b"t", plain).expect("creates")
+            db.create_family(name, plain).expect("creates")
         }
     };
     let mut txn = db.transaction();
     txn.begin(TransactionOptions::default()).expect("begins");
     txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
     for n in from..from + 200 {
-        txn.put(&family, &n.to_be_bytes(), &[n as u8; 100]).expect("puts");
+        txn.put(&family, &n.to_be_bytes(), &[n as u8 ^ salt; 100]).expect("puts");
     }
     txn.commit().expect("commits");
 }
@@ -200,4 +204,138 @@ fn a_backup_of_a_damaged_store_fails_and_names_the_file() {
         assert!(named.contains(file.to_str().expect("a name")), "{kind}: {named}");
         assert!(!disk.exists(Path::new(BACKUP)).expect("exists"), "{kind}: its remains are there");
     }
+}
+
+/// Takes a backup that goes on without damaged files.
+fn without_damaged(db: &Db, links: bool) -> crate::error::Result<BackupInfo> {
+    let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions { links })?;
+    backup.leave_out_damaged();
+    backup.take_point(Watch::NONE)?;
+    backup.finish(Watch::NONE)
+}
+
+fn rows(db: &Db, name: &[u8]) -> crate::error::Result<usize> {
+    let family = db.family(name)?;
+    let mut txn = db.transaction();
+    txn.begin(TransactionOptions::default())?;
+    txn.statement_begin(false, Duration::from_secs(20))?;
+    let found = (0..1000u32).map(|n| txn.get(&family, &n.to_be_bytes(), ReadMode::Snapshot));
+    let found = found.collect::<crate::error::Result<Vec<_>>>()?;
+    Ok(found.into_iter().flatten().count())
+}
+
+#[test]
+fn a_damaged_table_is_left_out_on_request_and_the_others_are_restored() {
+    for (kind, links) in [("flip", false), ("flip", true), ("missing", false), ("missing", true)] {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        let mut files = Vec::new();
+        for name in [&b"shop/t\0p"[..], b"shop/u\0p"] {
+            let before = disk.files();
+            fill_family(&db, name, 0, 0);
+            db.flush().expect("flushes");
+            let is_new = |path: &std::path::PathBuf| {
+                let is_table = path.starts_with(STORE) && path.to_string_lossy().ends_with(".sst");
+                let is_large = disk.contents(path).is_some_and(|bytes| bytes.len() > 20_000);
+                is_table && is_large && !before.contains(path)
+            };
+            files.extend(disk.files().into_iter().filter(is_new));
+        }
+        assert_eq!(files.len(), 2, "a file for each table: {files:?}");
+        match kind {
+            "missing" => disk.remove(&files[0]).expect("unlinks"),
+            _ => assert!(disk.flip_bit(&files[0], 10_000, 3)),
+        }
+        db.backup(Path::new(BACKUP), BackupOptions { links }, Watch::NONE)
+            .expect_err("nobody asked to leave it out");
+        let info = without_damaged(&db, links).expect("goes on");
+        let name = files[0].file_name().and_then(|name| name.to_str()).expect("a name");
+        let left_out: Vec<_> =
+            info.left_out.iter().map(|left_out| (left_out.file.clone(), left_out.family.as_str())).collect();
+        assert_eq!(left_out, [(format!("store/{name}"), "shop/t\0p")], "{kind}");
+        let shared = disk.shared();
+        assert_eq!(verify(&shared, Path::new(BACKUP), Watch::NONE).expect("verifies"), info);
+        restore(&shared, Path::new(BACKUP), Path::new(INTO), None, Watch::NONE).expect("restores");
+        let restored = Db::open_on(disk.shared(), INTO, options(), None).expect("opens");
+        assert_eq!(rows(&restored, b"shop/u\0p").expect("reads"), 200, "{kind}");
+        let sick = rows(&restored, b"shop/t\0p").expect_err("no row is missing silently").to_string();
+        assert!(sick.contains(name), "{kind}: {sick}");
+    }
+}
+
+/// Files of an earlier backup are shared by content. After a restore another store has the same numbers.
+#[test]
+fn an_incremental_backup_shares_equal_files_and_stands_alone() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk);
+    fill(&db, 0);
+    db.flush().expect("flushes");
+    let take = |db: &Db, to: &str, base: Option<&str>| {
+        let mut backup = db.begin_backup(Path::new(to), BackupOptions::default()).expect("begins");
+        if let Some(base) = base {
+            backup.set_base(Path::new(base)).expect("a base");
+        }
+        backup.take_point(Watch::NONE).expect("takes");
+        backup.finish(Watch::NONE).expect("is complete")
+    };
+    assert_eq!(take(&db, BACKUP, None).shared_bytes, 0);
+    fill_family(&db, b"u", 0, 1);
+    db.flush().expect("flushes");
+    let second = take(&db, "/b2", Some(BACKUP));
+    let tables = second.files.iter().filter(|file| file.name.ends_with(".sst"));
+    let all: u64 = tables.map(|file| file.len).sum();
+    assert!(second.shared_bytes > 20_000 && second.shared_bytes + 20_000 < all, "{second:?}");
+    let mut refused = db.begin_backup(Path::new("/b3"), BackupOptions::default()).expect("begins");
+    assert!(matches!(refused.set_base(Path::new("/nowhere")), Err(Error::InvalidArgument(_))));
+    drop(refused);
+    db.close().expect("closes");
+
+    // The first one restored goes on with other rows under the numbers of the second one's files.
+    let shared = disk.shared();
+    restore(&shared, Path::new(BACKUP), Path::new(INTO), None, Watch::NONE).expect("restores");
+    let other = Db::open_on(disk.shared(), INTO, options(), None).expect("opens");
+    fill_family(&other, b"u", 0, 2);
+    other.flush().expect("flushes");
+    let fourth = take(&other, "/b4", Some("/b2"));
+    let same_name = |file: &&BackupFile| {
+        let known = second.files.iter().find(|known| known.name == file.name);
+        file.len > 20_000 && known.is_some_and(|known| known.len == file.len && known.crc != file.crc)
+    };
+    assert!(fourth.files.iter().any(|file| same_name(&file)), "{second:?} {fourth:?}");
+    for path in disk.files().iter().filter(|path| path.starts_with(BACKUP) || path.starts_with("/b2")) {
+        disk.remove(path).expect("unlinks");
+    }
+    verify(&shared, Path::new("/b4"), Watch::NONE).expect("it needs no other one");
+    restore(&shared, Path::new("/b4"), Path::new("/into4"), None, Watch::NONE).expect("restores");
+    let last = Db::open_on(disk.shared(), "/into4", options(), None).expect("opens");
+    let family = last.family(b"u").expect("there");
+    let mut txn = last.transaction();
+    txn.begin(TransactionOptions::default()).expect("begins");
+    txn.statement_begin(false, Duration::from_secs(20)).expect("statement");
+    let row = txn.get(&family, &7u32.to_be_bytes(), ReadMode::Snapshot).expect("reads");
+    assert_eq!(row.map(|row| row[0]), Some(7 ^ 2));
+}
+
+#[test]
+fn a_rate_holds_a_copy_back_and_an_end_is_heard() {
+    let directory = tempfile::tempdir().expect("directory");
+    let db = Db::open_on(RealDisk::shared(), directory.path().join("store"), options(), None).expect("opens");
+    (0..20).for_each(|part| fill(&db, part * 200));
+    db.flush().expect("flushes");
+    let take = |to: &str, rate, stop: &dyn Fn() -> bool| {
+        let mut backup =
+            db.begin_backup(&directory.path().join(to), BackupOptions::default()).expect("begins");
+        backup.set_rate(rate);
+        backup.take_point(Watch::NONE).expect("takes");
+        let begun = std::time::Instant::now();
+        let done = backup.finish(Watch { stop, progress: &|_, _| {} });
+        (done, begun.elapsed())
+    };
+    let (done, took) = take("slow", 2 << 20, &|| false);
+    let least = Duration::from_micros(done.expect("is complete").bytes() * 1_000_000 / (2 << 20) * 9 / 10);
+    assert!(least > Duration::from_millis(100) && took >= least, "{took:?} of {least:?}");
+    // At a byte a second it is the end that ends it.
+    let asked = Cell::new(0);
+    let (done, _) = take("ended", 1, &|| asked.replace(asked.get() + 1) > 10);
+    assert!(matches!(done, Err(Error::Interrupted)), "{done:?}");
 }
