@@ -35,6 +35,8 @@ const char *log_level_names[] = {"DEBUG", "INFO", "WARN", "ERROR", "FATAL", "NON
 TYPELIB log_level_type = CREATE_TYPELIB_FOR(log_level_names);
 const char *foreign_keys_names[] = {"ERROR", "WARN", "ENFORCE", NullS};
 TYPELIB foreign_keys_type = CREATE_TYPELIB_FOR(foreign_keys_names);
+const char *backup_options_names[] = {"AT_STAGE", "WITHOUT_DAMAGED", NullS};
+TYPELIB backup_options_type = CREATE_TYPELIB_FOR(backup_options_names);
 
 constexpr ulonglong MB = 1024 * 1024;
 constexpr ulonglong NO_BOUND = ~0ULL;
@@ -210,6 +212,20 @@ static MYSQL_SYSVAR_STR(checkpoint_dir, opt_checkpoint_dir, PLUGIN_VAR_RQCMDARG 
 
 /* --- session --- */
 
+static MYSQL_THDVAR_SET(
+    backup_options, PLUGIN_VAR_RQCMDARG,
+    "Of backups that the session takes. AT_STAGE: the moment is another connection's FLUSH ENGINE LOGS in "
+    "BACKUP STAGE BLOCK_COMMIT, as of mariadb-backup; the statement waits for it. WITHOUT_DAMAGED: damaged "
+    "tables are left out and named in warnings, in place of an error",
+    nullptr, nullptr, 0, &backup_options_type);
+static MYSQL_THDVAR_ULONGLONG(backup_rate, PLUGIN_VAR_RQCMDARG,
+                              "Bytes that a backup of the session copies in a second at most; 0: no limit",
+                              nullptr, nullptr, 0, 0, NO_BOUND, 0);
+static MYSQL_THDVAR_STR(
+    backup_base, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+    "Directory of an earlier backup of this store: table files that are in both are hard links to its files "
+    "in backups of the session",
+    nullptr, nullptr, "");
 static MYSQL_THDVAR_ULONGLONG(ttl, PLUGIN_VAR_RQCMDARG,
                               "Seconds that rows live which the session writes; 0: the table's TTL counts. A "
                               "row's own TTL column counts before it",
@@ -287,6 +303,9 @@ struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
                                             MYSQL_SYSVAR(procedure_concurrency),
                                             MYSQL_SYSVAR(backup_dir),
                                             MYSQL_SYSVAR(checkpoint_dir),
+                                            MYSQL_SYSVAR(backup_options),
+                                            MYSQL_SYSVAR(backup_rate),
+                                            MYSQL_SYSVAR(backup_base),
                                             MYSQL_SYSVAR(ttl),
                                             MYSQL_SYSVAR(skip_unique_check),
                                             MYSQL_SYSVAR(single_delete_primary),
@@ -401,6 +420,12 @@ uint sync_mode() { return static_cast<uint>(opt_unified_sync_mode); }
 const char *sync_mode_name(uint mode) { return sync_mode_names[mode]; }
 
 ulonglong ttl(THD *thd) { return THDVAR(thd, ttl); }
+ulonglong backup_options(THD *thd) { return THDVAR(thd, backup_options); }
+ulonglong backup_rate(THD *thd) { return THDVAR(thd, backup_rate); }
+const char *backup_base(THD *thd) {
+  const char *base = THDVAR(thd, backup_base);
+  return base ? base : "";
+}
 bool skip_unique_check(THD *thd) { return THDVAR(thd, skip_unique_check); }
 bool single_delete_primary(THD *thd) { return THDVAR(thd, single_delete_primary); }
 ulonglong backpressure_wait_timeout_ms(THD *thd) { return THDVAR(thd, backpressure_wait_timeout_ms); }

@@ -91,6 +91,13 @@ ulonglong write_buffer_size();
 uint sync_mode();
 const char *sync_mode_name(uint mode);
 
+/* BACKUP_*, together. */
+enum BackupOption { BACKUP_AT_STAGE = 1, BACKUP_WITHOUT_DAMAGED = 2 };
+ulonglong backup_options(THD *thd);
+/* Bytes a second; 0: no limit. */
+ulonglong backup_rate(THD *thd);
+/* Never null. */
+const char *backup_base(THD *thd);
 bool skip_unique_check(THD *thd);
 /* Seconds; 0: the table's option counts. */
 ulonglong ttl(THD *thd);

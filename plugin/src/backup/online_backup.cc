@@ -13,8 +13,10 @@
 
 #include "backup/definitions.h"
 #include "backup/server_locks.h"
+#include "backup/stage_moment.h"
 #include "store/home.h"
 #include "store/store.h"
+#include "sysvars.h"
 
 namespace tidesdb {
 
@@ -77,13 +79,24 @@ bool read_position(Position *position) {
   }
 }
 
+void note_left_out(void *thd, const char *file, const char *family) {
+  push_warning_printf(static_cast<THD *>(thd), Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+                      "TidesDB: '%s' is damaged: its file '%s' is not in the backup", family, file);
+}
+
 class OnlineBackup {
  public:
   OnlineBackup(THD *thd, const char *directory, bool links)
-      : thd_(thd), directory_(directory), links_(links), locks_(thd), watch_{thd, stop, progress} {}
+      : thd_(thd),
+        directory_(directory),
+        links_(links),
+        at_stage_(sysvars::backup_options(thd) & sysvars::BACKUP_AT_STAGE),
+        locks_(thd),
+        watch_{thd, stop, progress} {}
 
   bool run() {
-    if (refused() || begin() || take_point() || copy_definitions()) return true;
+    if (refused() || begin()) return true;
+    if (at_stage_ ? take_point_at_stage() : take_point() || copy_definitions()) return true;
     locks_.release();
     return finish();
   }
@@ -109,8 +122,7 @@ class OnlineBackup {
   }
 
   /* The path as it is given must resolve to a place inside, as those of SELECT ... INTO OUTFILE must. */
-  bool lies_outside_secure_file_priv() const {
-    std::string path = directory_;
+  static bool lies_outside_secure_file_priv(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     if (is_secure_file_path(&path[0])) return false;
     my_error(ER_OPTION_PREVENTS_STATEMENT, MYF(0), "--secure-file-priv");
@@ -137,14 +149,24 @@ class OnlineBackup {
     const std::string place = real_place(directory_) + "/", data = data_directory_ + "/";
     if (place.rfind(data, 0) == 0 || data.rfind(place, 0) == 0)
       return fail("it lies in the data directory, or around it; give it a directory of its own");
-    return lies_outside_secure_file_priv();
+    const char *base = sysvars::backup_base(thd_);
+    if (*base && base[0] != '/') return fail("tidesdb_backup_base is not an absolute path");
+    return lies_outside_secure_file_priv(directory_) || (*base && lies_outside_secure_file_priv(base));
   }
 
   bool begin() {
     tidesdb_backup_job *job = nullptr;
     const int status = tidesdb_backup_begin(plugin.db, directory_.c_str(), links_, &job);
     job_.reset(job);
-    return failed(status);
+    return failed(status) || set_options();
+  }
+
+  bool set_options() {
+    const char *base = sysvars::backup_base(thd_);
+    if (failed(tidesdb_backup_set_rate(job_.get(), sysvars::backup_rate(thd_)))) return true;
+    if (*base && failed(tidesdb_backup_set_base(job_.get(), base))) return true;
+    if (!(sysvars::backup_options(thd_) & sysvars::BACKUP_WITHOUT_DAMAGED)) return false;
+    return failed(tidesdb_backup_leave_out_damaged(job_.get(), note_left_out, thd_));
   }
 
   bool take_point() {
@@ -155,6 +177,30 @@ class OnlineBackup {
     locks_.release_commits();
     if (unknown) return fail("the position of the binary log cannot be read");
     return failed(status);
+  }
+
+  /* The holder of the stage stops definitions and commits, until the end of the moment. */
+  bool take_point_at_stage() {
+    StageMoment moment;
+    {
+      const Stage stage(thd_, "TidesDB: waiting for BACKUP STAGE BLOCK_COMMIT");
+      switch (moment.wait(thd_)) {
+        case StageMoment::Wait::HELD:
+          break;
+        case StageMoment::Wait::KILLED:
+          return failed(TIDESDB_INTERRUPTED);
+        case StageMoment::Wait::TIMEOUT:
+          return fail(
+              "nobody came to FLUSH ENGINE LOGS in BACKUP STAGE BLOCK_COMMIT within lock_wait_timeout");
+      }
+    }
+    const ulonglong since = microsecond_interval_timer();
+    uint64_t sequence;
+    if (failed(tidesdb_backup_point(job_.get(), &watch_, &sequence))) return true;
+    if (read_position(&position_)) return fail("the position of the binary log cannot be read");
+    if (copy_definitions()) return true;
+    held_us_ = microsecond_interval_timer() - since;
+    return moment.end() && fail("BACKUP STAGE BLOCK_COMMIT ended in the moment of the backup");
   }
 
   bool copy_definitions() {
@@ -180,7 +226,7 @@ class OnlineBackup {
   bool finish() {
     if (note("server_version", server_version) ||
         note("server_id", std::to_string(thd_->variables.server_id)) ||
-        note("commits_held_us", std::to_string(locks_.held_us())) ||
+        note("commits_held_us", std::to_string(at_stage_ ? held_us_ : locks_.held_us())) ||
         (position_.logged &&
          (note("binlog_file", position_.file) || note("binlog_position", std::to_string(position_.offset)) ||
           note("gtid_binlog_pos", position_.binlog_gtid))) ||
@@ -210,6 +256,8 @@ class OnlineBackup {
   THD *thd_;
   std::string directory_;
   bool links_;
+  bool at_stage_;
+  ulonglong held_us_ = 0;
   std::string data_directory_;
   ServerLocks locks_;
   tidesdb_watch watch_;

@@ -14,6 +14,7 @@
 #include "sql_class.h"
 
 #include "server.h"
+#include "backup/stage_moment.h"
 #include "store/store.h"
 #include "txn/copy_alter_guard.h"
 #include "txn/session.h"
@@ -202,6 +203,7 @@ void commit_checkpoint_request(void *cookie) {
 }
 
 bool flush_logs(handlerton *) {
+  offer_moment(current_thd);
   if (tidesdb_flush_log(plugin.db) == TIDESDB_OK) return false;
   sql_print_error("TidesDB: FLUSH LOGS: %s", tidesdb_last_error());
   return true;
@@ -242,6 +244,7 @@ void register_transaction_calls(handlerton *hton) {
   hton->rollback_by_xid = hton_call<rollback_by_xid>;
   hton->commit_checkpoint_request = commit_checkpoint_request;
   hton->flush_logs = flush_logs;
+  hton->prepare_for_backup = note_backup_without_store;
   hton->pre_shutdown = pre_shutdown;
 }
 
