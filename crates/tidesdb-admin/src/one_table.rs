@@ -260,11 +260,21 @@ fn take_part(
         name == "tidesdb_identity" || name == options || trigger || own.iter().any(|known| known == name)
     };
     let (store, data) = (scratch.0.join("store"), scratch.0.join("data"));
-    restore_part(disk, wanted.backup, &store, &data, &Part { family: &family, file: &file }, Watch::NONE)
-        .map_err(|error| match error {
-            tidesdb::Error::InvalidArgument(what) => Failure::Other(format!("{}: {what}", wanted.table)),
-            other => other.into(),
-        })?;
+    let part = Part { family: &family, file: &file };
+    let taken = restore_part(disk, wanted.backup, &store, &data, &part, Watch::NONE);
+    let info = taken.map_err(|error| match error {
+        tidesdb::Error::InvalidArgument(what) => Failure::Other(format!("{}: {what}", wanted.table)),
+        other => other.into(),
+    })?;
+    if let Some(damaged) = info.left_out.iter().find(|damaged| family(damaged.family.as_bytes())) {
+        let what = format!(
+            "{} was damaged when the backup {} was taken, which left out its file {}; take an earlier backup",
+            wanted.table,
+            wanted.backup.display(),
+            damaged.file
+        );
+        return Err(Failure::Other(what));
+    }
     match data.join(&own[0]).is_file() {
         true => Ok(()),
         false => {
@@ -305,9 +315,16 @@ fn load(programs: &Programs, wanted: &Wanted<'_>, scratch: &Scratch) -> Result<(
         let path = path.to_path_buf();
         move |error: std::io::Error| in_the_way(&path, &error)
     };
+    // Under LOCK TABLES a default of NEXTVAL finds its sequence not locked (1100).
     let mut dump = Command::new(&programs.dump)
-        .args(["--no-defaults", "--user=root", "--single-transaction", "--skip-add-drop-table", "--hex-blob"])
-        .args(["--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--dump-history"])
+        .args([
+            "--no-defaults",
+            "--user=root",
+            "--single-transaction",
+            "--skip-add-drop-table",
+            "--skip-add-locks",
+        ])
+        .args(["--hex-blob", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--dump-history"])
         .arg(format!("--socket={}", scratch.socket().display()))
         .args([&wanted.table.database, &wanted.new_name.table])
         .stdin(Stdio::null())
