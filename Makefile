@@ -171,11 +171,12 @@ test-short: links ## the tests in SQL in which the servers differ; CI runs it wi
 	@$(call say,running the tests in which MariaDB's releases differ on $(SERVER) (a minute))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-short $(SUITE) $(DIFFERING_TESTS)
 
-test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard; make server and make shell: [TESTS="pages"]
+test-manual: links engine ## the examples of docs/manual on a server, its links, its dashboard; make server and make shell; a backup of all engines: [TESTS="pages"]
 	@$(call say,running the manual's examples (half a minute))
 	@scripts/setup/packages.sh python3
 	@MANUAL_WORK=$(BUILD)/manual-test scripts/test/manual.py $(TESTS)
 	@WORK=$(BUILD)/server-test scripts/test/server.sh
+	@WORK=$(BUILD)/backup-test scripts/test/backup.sh
 
 test-scale-out: links engine ## Spider over TidesDB: the manual's chapter as written, heads killed in a commit; three minutes: [ROUNDS=kills] [SEED=n]
 	@$(call say,running the manual's chapter on Spider, then killing its head (three minutes))

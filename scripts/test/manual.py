@@ -188,6 +188,7 @@ class Manual:
                      '[ $1 != prefix ] || { echo %s; exit; }\ntarget=${1/server/start}\nshift\nunset PORT CNF DATA FROM\nexport "$@"\n'
                      'exec %s/scripts/server/$target.sh' % (WORK, REPO))
         os.symlink(os.path.join(REPO, "scripts"), os.path.join(WORK, "scripts"))
+        self.wrapper("mariadb-backup", 'exec %s/bin/mariadb-backup "$@"' % PREFIX)
         self.wrapper("systemctl", "exec %s/scripts/server/$1.sh >&2" % REPO)
         self.wrapper("sudo", 'while case $1 in -*) true;; *) false;; esac; do [ $1 = -u ] && shift; shift; done; exec "$@"')
 

@@ -57,7 +57,7 @@ pub enum Command {
     /// Show a file of a store record by record
     #[command(subcommand)]
     Dump(Dump),
-    /// Show, verify and restore backups
+    /// Take, show, verify and restore backups
     #[command(subcommand)]
     Backup(Backup),
     /// Work on a store's log
@@ -105,6 +105,9 @@ pub enum Backup {
         /// The backup's directory
         dir: PathBuf,
     },
+    /// Take a backup of a running server of this machine, all engines at one moment: TidesDB's tables, and the rest by
+    /// mariadb-backup or as a dump
+    Take(Box<Take>),
     /// Verify a backup, then make a store of it and put the definitions of its tables into a data directory. With --table
     /// load one table of it into the server that runs
     #[command(group = ArgGroup::new("place").required(true).multiple(true))]
@@ -138,6 +141,71 @@ pub struct Login {
 }
 
 impl Login {
+    /// Where it goes.
+    pub fn address(&self) -> Address<'_> {
+        Address {
+            socket: self.socket.as_deref(),
+            host: None,
+            port: 0,
+            user: &self.user,
+            password_file: self.password_file.as_deref(),
+        }
+    }
+}
+
+/// How other engines' tables are backed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rest {
+    /// As files, prepared
+    MariadbBackup,
+    /// As SQL
+    MariadbDump,
+    /// Not at all
+    Nothing,
+}
+
+/// A backup of a server that runs.
+#[derive(Args, Debug)]
+pub struct Take {
+    /// The backup's directory, an absolute path, which is made
+    pub dir: PathBuf,
+    /// How the other engines' tables are backed up; by default mariadb-backup where the server has it, else mariadb-dump
+    #[arg(long, value_name = "PROGRAM")]
+    pub with: Option<Rest>,
+    /// An earlier backup of this server, on the same file system: equal files of TidesDB become hard links to its files
+    #[arg(long, value_name = "DIR")]
+    pub base: Option<PathBuf>,
+    /// TidesDB's files become hard links to those of the store, on whose file system DIR lies; they take no space of their own
+    #[arg(long, conflicts_with = "base")]
+    pub links: bool,
+    /// Write the backup to standard output as a tar archive, and remove DIR
+    #[arg(long)]
+    pub stream: bool,
+    /// Megabytes of TidesDB's files that are copied in a second at most
+    #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub rate: Option<u64>,
+    /// Go on without damaged tables of TidesDB, and name them
+    #[arg(long)]
+    pub leave_out_damaged: bool,
+    #[command(flatten)]
+    pub login: Account,
+}
+
+/// A running server of this machine.
+#[derive(Args, Debug)]
+pub struct Account {
+    /// The server's socket; by default that of Debian's server
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
+    /// The user there, with SUPER, FILE, RELOAD, PROCESS and SELECT
+    #[arg(long, value_name = "NAME", default_value = "root")]
+    pub user: String,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl Account {
     /// Where it goes.
     pub fn address(&self) -> Address<'_> {
         Address {
@@ -299,6 +367,15 @@ mod tests {
             panic!("restore is understood")
         };
         assert_eq!((dir, store, data_dir), ("/b".into(), Some("/s".into()), Some("/d".into())));
+        let Ok(Command::Backup(Backup::Take(take))) =
+            parse("backup take /b --with mariadb-dump --rate 5 --base /a")
+        else {
+            panic!("take is understood")
+        };
+        assert_eq!((take.with, take.rate, take.base), (Some(Rest::MariadbDump), Some(5), Some("/a".into())));
+        assert!(parse("backup take /b --rate 0").is_err());
+        assert!(parse("backup take /b --links --stream").is_ok());
+        assert!(parse("backup take /b --links --base /a").is_err());
         assert!(parse("backup restore /b --data-dir /d").is_ok());
         assert!(parse("backup restore /b --table a.t --as a.u --socket /s --scratch /x").is_ok());
         for line in [

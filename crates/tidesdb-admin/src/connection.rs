@@ -77,6 +77,15 @@ fn in_words(error: &mysql::Error) -> String {
 impl Connection {
     /// Connects.
     pub fn open(address: &Address<'_>) -> Result<Connection, Failure> {
+        Connection::with_limit(address, Some(ANSWER_LIMIT))
+    }
+
+    /// For statements that take as long as a backup takes.
+    pub fn open_without_limit(address: &Address<'_>) -> Result<Connection, Failure> {
+        Connection::with_limit(address, None)
+    }
+
+    fn with_limit(address: &Address<'_>, limit: Option<Duration>) -> Result<Connection, Failure> {
         let socket = address.local()?;
         let place = match &socket {
             Some(socket) => socket.display().to_string(),
@@ -86,7 +95,7 @@ impl Connection {
             .user(Some(address.user))
             .pass(address.password()?)
             .prefer_socket(false)
-            .read_timeout(Some(ANSWER_LIMIT))
+            .read_timeout(limit)
             .write_timeout(Some(ANSWER_LIMIT));
         let builder = match &socket {
             Some(socket) => builder.socket(Some(socket.to_string_lossy())),

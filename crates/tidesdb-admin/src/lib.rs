@@ -7,6 +7,7 @@
 //! - `stores`, `backups`: whether a store or a backup is whole, repair, restore
 //! - `stats`, `compact`, `dump`: a store's figures, merging, its files record by record
 //! - `connection`: to a running server
+//! - `take`, `rest`: a backup of all engines of a running server
 //! - `one_table`: one table of a backup, into a running server
 //! - `programs`: those of the running server
 //! - `advise`: which tables of a server can become TidesDB
@@ -24,8 +25,10 @@ mod moment;
 mod one_table;
 mod output;
 mod programs;
+mod rest;
 mod stats;
 mod stores;
+mod take;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -101,6 +104,7 @@ fn execute(
         Command::Verify { store } => stores::verify(&disk, &store_at(store), out),
         Command::Repair { store, to } => stores::repair(&disk, &store_at(store), &to, out),
         Command::Log(cli::Log::GiveUp { store }) => stores::give_up_log(disk, &store_at(store), out),
+        Command::Backup(cli::Backup::Take(wanted)) => take::run(&wanted, out, on_terminal.then_some(err)),
         Command::Backup(command) => backups::run(&disk, command, out),
         Command::Stats { store } => stats::run(&disk, &store_at(store), out),
         Command::Compact { store, family } => {

@@ -11,6 +11,8 @@ pub struct Programs {
     pub server: PathBuf,
     pub client: PathBuf,
     pub dump: PathBuf,
+    /// Where it is installed.
+    pub backup: Option<PathBuf>,
     pub base: String,
     pub plugins: String,
     pub lower_case: String,
@@ -40,6 +42,7 @@ impl Programs {
             server: find(["mariadbd", "mysqld"])?,
             client: find(["mariadb", "mysql"])?,
             dump: find(["mariadb-dump", "mysqldump"])?,
+            backup: find(["mariadb-backup", "mariabackup"]).ok(),
             base: base.clone(),
             plugins,
             lower_case,

@@ -124,8 +124,8 @@ impl Report {
             );
         }
         notes.push(
-            "a backup before it: mariadb-backup does not copy TidesDB tables afterwards (SET GLOBAL tidesdb_backup_dir \
-             does)"
+            "a backup before it: mariadb-backup does not copy TidesDB tables afterwards (tidesdb-admin backup take \
+             copies both)"
                 .into(),
         );
         if let Some(why) = &facts.unread_keys {
