@@ -22,7 +22,7 @@ start() { DATA=$1 "$repo/scripts/server/start.sh" 2>"$work/start.log" || { cat "
 sql() { mariadb --no-defaults --skip-ssl --user=root --socket="$1/mysqld.sock" -NB test; }
 
 start "$work/old"
-sql "$work/old" <<'SQL'
+sql "$work/old" >/dev/null <<'SQL'
 CREATE TABLE at_home (id INT PRIMARY KEY, money INT NOT NULL) ENGINE=InnoDB;
 CREATE TABLE abroad (id INT PRIMARY KEY, money INT NOT NULL, KEY (money)) ENGINE=TidesDB;
 CREATE TABLE settled (id INT PRIMARY KEY, pad CHAR(100)) ENGINE=TidesDB;
@@ -63,11 +63,12 @@ SQL
 for who in 1 2 3 4; do
   while [ ! -e "$work/stop" ]; do echo "CALL move($who)" | sql "$work/old" >/dev/null 2>&1 || true; done &
 done
+until [ "$(sql "$work/old" <<<'SELECT money > 1000 FROM abroad WHERE id = 5')" = 1 ]; do sleep 0.1; done
 
 take() { tidesdb_admin backup take "$work/$1" --socket "$work/old/mysqld.sock" "${@:2}"; }
 tidesdb_admin() { "$TIDESDB_ADMIN" "$@"; }
 state() { sql "$1" <<<"SELECT total, (SELECT COUNT(*) FROM plain), (SELECT COUNT(*) FROM versions FOR SYSTEM_TIME ALL),
-  (SELECT COUNT(*) FROM mysql.user WHERE User = 'clerk'), (SELECT money FROM abroad WHERE id = 5) <> 1000 FROM sums"; }
+  (SELECT COUNT(*) FROM mysql.user WHERE User = 'clerk'), (SELECT money FROM abroad WHERE id = 5) > 1000 FROM sums"; }
 right=$(printf '40000\t3\t2\t1\t1')
 
 take by-dump --with mariadb-dump >"$work/out"
