@@ -2,6 +2,8 @@
 
 #include <mysql/plugin.h>
 
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
@@ -122,9 +124,14 @@ class OnlineBackup {
   }
 
   /* The path as it is given must resolve to a place inside, as those of SELECT ... INTO OUTFILE must. */
-  static bool lies_outside_secure_file_priv(std::string path) {
+  bool lies_outside_secure_file_priv(std::string path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     if (is_secure_file_path(&path[0])) return false;
+    /* A place inside that cannot be made is no place outside; what ".." leads to is not known then. */
+    const std::string parent = path.substr(0, path.find_last_of('/'));
+    if (opt_secure_file_priv && path.rfind(opt_secure_file_priv, 0) == 0 &&
+        path.find("..") == std::string::npos && access(parent.c_str(), F_OK) != 0)
+      return fail(("there is no directory '" + parent + "'; make it, or mount its disk").c_str());
     my_error(ER_OPTION_PREVENTS_STATEMENT, MYF(0), "--secure-file-priv");
     return true;
   }

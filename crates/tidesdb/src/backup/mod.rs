@@ -206,11 +206,26 @@ impl Backup {
                 return Err(Error::InvalidArgument(format!("{}: {why}", self.to.display())));
             }
         } else {
+            self.check_parent()?;
             self.make_directory(self.to.clone())?;
         }
         let home = self.to.join(STORE);
         self.make_directory(home.clone())?;
         self.make_directory(log_dir(&home))
+    }
+
+    /// The last directory alone is made: a missing parent may be the place of a disk that is not mounted, and the backup
+    /// would fill the one below.
+    fn check_parent(&self) -> Result<()> {
+        let Some(parent) = self.to.parent().filter(|parent| parent.parent().is_some()) else { return Ok(()) };
+        match self.disk.exists(parent)? {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument(format!(
+                "{}: there is no directory {}; make it, or mount its disk",
+                self.to.display(),
+                parent.display()
+            ))),
+        }
     }
 
     fn make_directory(&mut self, path: PathBuf) -> Result<()> {
