@@ -57,6 +57,8 @@ impl MemoryPlan {
             // Sizes that are set may use it up.
             sizes = sizes.max(least);
         }
+        // What holds a table's changes shrinks last: a small one makes small files, and merges of them all day.
+        let least_buffer = self.write_buffer.least(LEAST.1).min(LEAST.1).min(sizes / 8);
         let decide = |size: Size, default_least: u64| {
             let least = size.least(default_least);
             let bytes = if needed <= sizes {
@@ -72,11 +74,13 @@ impl MemoryPlan {
             };
             Size { bytes, ..size }
         };
-        Ok(MemoryPlan {
-            budget: Size { bytes: budget, ..self.budget },
-            block_cache: decide(self.block_cache, LEAST.0),
-            write_buffer: decide(self.write_buffer, LEAST.1),
-        })
+        let mut block_cache = decide(self.block_cache, LEAST.0);
+        let mut write_buffer = decide(self.write_buffer, LEAST.1);
+        if write_buffer.bytes < least_buffer && !self.budget.is_set {
+            write_buffer.bytes = least_buffer;
+            block_cache.bytes = block_cache.bytes.min(sizes - 2 * least_buffer).max(MB);
+        }
+        Ok(MemoryPlan { budget: Size { bytes: budget, ..self.budget }, block_cache, write_buffer })
     }
 
     /// What the sizes take together: the cache and two write buffers.
@@ -176,7 +180,13 @@ mod tests {
     #[test]
     fn beyond_it_they_are_reduced_in_proportion() {
         assert_eq!(fitted(plan(default(0), set(512), set(64)), 768), [576, 368, 46]);
-        assert_eq!(fitted(plan(default(0), set(64 << 10), set(256)), 1024), [768, 609, 2]);
+        assert_eq!(fitted(plan(default(0), set(64 << 10), set(256)), 1024), [768, 550, 32]);
+        let cache_of_40_gb = plan(default(0), set(40 << 10), default(256));
+        assert_eq!(
+            fitted(cache_of_40_gb, 24 << 10),
+            [22 << 10, 17_958, 32],
+            "the write buffer keeps its least"
+        );
     }
 
     #[test]
