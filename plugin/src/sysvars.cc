@@ -19,6 +19,8 @@
 #include "boolean_value.h"
 #include "names_without_effect.h"
 #include "server.h"
+#include "store/engine_log.h"
+#include "store/live_options.h"
 #include "store/memory_sizes.h"
 #include "table_options.h"
 #include "unbuilt_features.h"
@@ -43,7 +45,7 @@ constexpr ulonglong NO_BOUND = ~0ULL;
 /* Default of an option that has to tell whether it is given. */
 constexpr my_bool NOT_GIVEN = 2;
 
-/* Variables set at start. */
+/* Variables of the store. */
 ulong opt_flush_threads, opt_compaction_threads, opt_max_concurrent_flushes;
 ulong opt_log_level;
 my_bool opt_log_to_file;
@@ -74,6 +76,116 @@ int check_restricted_bool(THD *thd, st_mysql_sys_var *, void *save, st_mysql_val
          !read_bool(value, static_cast<my_bool *>(save));
 }
 
+/* A number outside of its bounds is refused, where the server would take the nearest with a warning. */
+template <class Number>
+int check_number(const char *name, ulonglong least, ulonglong most, bool zero, void *save,
+                 st_mysql_value *value) {
+  longlong number;
+  if (value->val_int(value, &number)) {
+    my_error(ER_WRONG_VALUE_FOR_VAR, MYF(0), name, "NULL");
+    return 1;
+  }
+  const bool below_zero = number < 0 && !value->is_unsigned(value);
+  const ulonglong given = static_cast<ulonglong>(number);
+  if (!below_zero && ((zero && given == 0) || (given >= least && given <= most))) {
+    *static_cast<Number *>(save) = static_cast<Number>(given);
+    return 0;
+  }
+  char text[24];
+  snprintf(text, sizeof(text), below_zero ? "%lld" : "%llu", number);
+  my_printf_error(ER_WRONG_VALUE_FOR_VAR, "TidesDB: %s=%s is outside of %s%llu to %llu", MYF(0), name, text,
+                  zero ? "0 and " : "", least, most);
+  return 1;
+}
+
+/* The functions of a number that changes at run time: its type, bounds, whether 0 is allowed below them, and
+   how it is changed: an expression over `value` that is true when it is refused. */
+#define LIVE_NUMBER(name, Number, least, most, zero, change)                       \
+  int check_##name(THD *, st_mysql_sys_var *, void *save, st_mysql_value *value) { \
+    return check_number<Number>("tidesdb_" #name, least, most, zero, save, value); \
+  }                                                                                \
+  void update_##name(THD *, st_mysql_sys_var *, void *target, const void *save) {  \
+    Number value = *static_cast<const Number *>(save);                             \
+    if (!(change)) *static_cast<Number *>(target) = value;                         \
+  }
+#define LIVE_OPTION(option)                                          \
+  change_live_options([&](tidesdb_live_options *options) {           \
+    options->option = static_cast<decltype(options->option)>(value); \
+  })
+#define LIVE_BOOL(name, option)                                                   \
+  void update_##name(THD *, st_mysql_sys_var *, void *target, const void *save) { \
+    const my_bool value = *static_cast<const my_bool *>(save);                    \
+    if (!LIVE_OPTION(option)) *static_cast<my_bool *>(target) = value;            \
+  }
+
+constexpr ulonglong LEAST_CACHE = 1 * MB, LEAST_BUFFER = 1 * MB, MOST_BUFFER = 64ULL << 30;
+constexpr ulonglong LONGEST_INTERVAL = 3600000000;
+
+LIVE_NUMBER(block_cache_size, ulonglong, LEAST_CACHE, NO_BOUND, false,
+            change_memory_size(MemorySize::BLOCK_CACHE, &value))
+LIVE_NUMBER(unified_memtable_write_buffer_size, ulonglong, LEAST_BUFFER, MOST_BUFFER, true,
+            change_memory_size(MemorySize::WRITE_BUFFER, &value))
+LIVE_NUMBER(max_memory_usage, ulonglong, 3 * MB, NO_BOUND, true,
+            change_memory_size(MemorySize::BUDGET, &value))
+LIVE_NUMBER(unified_memtable_sync_interval, ulonglong, 1, LONGEST_INTERVAL, false,
+            LIVE_OPTION(sync_interval_us))
+LIVE_NUMBER(max_open_sstables, ulong, 8, 1000000, false, LIVE_OPTION(max_open_files))
+LIVE_NUMBER(compaction_threads, ulong, 1, 64, false, LIVE_OPTION(compaction_threads))
+LIVE_BOOL(finish_compactions_on_close, finish_compactions_on_close)
+
+/* ON leaves what is in memory to the log. */
+void update_fast_shutdown(THD *, st_mysql_sys_var *, void *target, const void *save) {
+  const my_bool fast = *static_cast<const my_bool *>(save), value = !fast;
+  if (!LIVE_OPTION(flush_on_close)) *static_cast<my_bool *>(target) = fast;
+}
+
+/* What a weaker mode means for whom; null: nothing to warn of. */
+const char *risk_of(ulong mode) {
+  if (mode == TIDESDB_SYNC_FULL) return nullptr;
+  if (opt_bin_log)
+    return "the binary log is on: after a power cut, commits that no binary log holds may be gone, and "
+           "others may be "
+           "there that this store has lost";
+  return "a power cut may take the newest commits";
+}
+
+/* By name alone: the number 1 is INTERVAL, and the full setting of InnoDB and MyRocks. */
+int check_sync_mode(THD *, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char buffer[32];
+  int length = sizeof(buffer);
+  const bool is_text = value->value_type(value) == MYSQL_VALUE_TYPE_STRING;
+  const char *text = value->val_str(value, buffer, &length);
+  const int found =
+      is_text && text ? find_type(&sync_mode_type, text, static_cast<size_t>(length), false) : 0;
+  if (found == 0) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR,
+                    "TidesDB: tidesdb_unified_memtable_sync_mode is 'NONE', 'INTERVAL' or 'FULL', not %.*s",
+                    MYF(0), text ? length : 4, text ? text : "NULL");
+    return 1;
+  }
+  *static_cast<ulong *>(save) = static_cast<ulong>(found - 1);
+  return 0;
+}
+
+void update_sync_mode(THD *thd, st_mysql_sys_var *, void *target, const void *save) {
+  const ulong value = *static_cast<const ulong *>(save);
+  if (LIVE_OPTION(sync_mode)) return;
+  *static_cast<ulong *>(target) = value;
+  const char *risk = risk_of(value);
+  if (!risk) return;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR,
+                      "TidesDB: tidesdb_unified_memtable_sync_mode is %s: %s", sync_mode_names[value], risk);
+  sql_print_warning("TidesDB: tidesdb_unified_memtable_sync_mode is %s now: %s", sync_mode_names[value],
+                    risk);
+}
+
+void update_log_level(THD *, st_mysql_sys_var *, void *target, const void *save) {
+  const ulong value = *static_cast<const ulong *>(save);
+  if (LIVE_OPTION(log_level)) return;
+  *static_cast<ulong *>(target) = value;
+  reopen_engine_log();
+}
+
 /* The backup is taken before the variable has its new value, so that a failure is the statement's error. */
 int check_backup(THD *thd, bool links, void *save, st_mysql_value *value) {
   char buffer[FN_REFLEN];
@@ -94,55 +206,58 @@ int check_checkpoint_dir(THD *thd, st_mysql_sys_var *, void *save, st_mysql_valu
 
 }  // namespace
 
-/* --- set at start --- */
+/* --- set at start, some of them changed at run time too --- */
 
 static MYSQL_SYSVAR_ULONG(flush_threads, opt_flush_threads, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                           "No effect: with one memtable for all column families there is one flush at a time",
                           nullptr, nullptr, 4, 1, 64, 0);
-static MYSQL_SYSVAR_ULONG(compaction_threads, opt_compaction_threads,
-                          PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Threads that merge files; at most half of the cores run", nullptr, nullptr, 4, 1,
-                          64, 0);
+static MYSQL_SYSVAR_ULONG(
+    compaction_threads, opt_compaction_threads, PLUGIN_VAR_RQCMDARG,
+    "Threads that merge files; at most half of the cores run. One that is too many ends its "
+    "merge first",
+    check_compaction_threads, update_compaction_threads, 4, 1, 64, 0);
 static MYSQL_SYSVAR_ULONG(max_concurrent_flushes, opt_max_concurrent_flushes,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                           "No effect: with one memtable for all column families there is one flush at a time",
                           nullptr, nullptr, 0, 0, 64, 0);
-static MYSQL_SYSVAR_ENUM(log_level, opt_log_level, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                         "Least level of the engine's log lines", nullptr, nullptr, TIDESDB_LOG_INFO,
+static MYSQL_SYSVAR_ENUM(log_level, opt_log_level, PLUGIN_VAR_RQCMDARG,
+                         "Least level of the engine's log lines", nullptr, update_log_level, TIDESDB_LOG_INFO,
                          &log_level_type);
 static MYSQL_SYSVAR_BOOL(log_to_file, opt_log_to_file, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                          "Log lines go into tidesdb.log of the data directory, else into the error log",
                          nullptr, nullptr, TRUE);
-static MYSQL_SYSVAR_ULONGLONG(log_truncation_at, opt_log_truncation_at,
-                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+static MYSQL_SYSVAR_ULONGLONG(log_truncation_at, opt_log_truncation_at, PLUGIN_VAR_RQCMDARG,
                               "Bytes at which tidesdb.log is cut back to nothing; 0: never", nullptr, nullptr,
                               24 * MB, 0, NO_BOUND, 0);
-static MYSQL_SYSVAR_ULONGLONG(block_cache_size, opt_block_cache_size,
-                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the cache of blocks, index and filter partitions", nullptr, nullptr,
-                              256 * MB, 1 * MB, NO_BOUND, 0);
-static MYSQL_SYSVAR_ULONG(max_open_sstables, opt_max_open_sstables, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                          "Files that are open at a time", nullptr, nullptr, 256, 8, 1000000, 0);
-static MYSQL_SYSVAR_ULONGLONG(
-    max_memory_usage, opt_max_memory_usage, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-    "Bound on all memory of the engine; 0: half of the machine's or container's, or the sum of the sizes "
-    "set explicitly plus a quarter where that is more",
-    nullptr, nullptr, 0, 0, NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONGLONG(block_cache_size, opt_block_cache_size, PLUGIN_VAR_RQCMDARG,
+                              "Bytes of the cache of blocks, index and filter partitions",
+                              check_block_cache_size, update_block_cache_size, 256 * MB, LEAST_CACHE,
+                              NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONG(max_open_sstables, opt_max_open_sstables, PLUGIN_VAR_RQCMDARG,
+                          "Files that are open at a time", check_max_open_sstables, update_max_open_sstables,
+                          256, 8, 1000000, 0);
+static MYSQL_SYSVAR_ULONGLONG(max_memory_usage, opt_max_memory_usage, PLUGIN_VAR_RQCMDARG,
+                              "Bound on all memory of the engine in bytes; 0: half of the machine's or "
+                              "container's, or the sum of the sizes "
+                              "set explicitly plus a quarter where that is more",
+                              check_max_memory_usage, update_max_memory_usage, 0, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_BOOL(unified_memtable, opt_unified_memtable, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
                          "No effect: all column families have one memtable", nullptr, nullptr, TRUE);
-static MYSQL_SYSVAR_ULONGLONG(unified_memtable_write_buffer_size, opt_unified_write_buffer_size,
-                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the memtable; changes of a transaction beyond a sixteenth of it "
-                              "(at least 4 MB) go to files. 0: automatic, the default, which shrinks to fit",
-                              nullptr, nullptr, DEFAULT_WRITE_BUFFER_SIZE, 0, NO_BOUND, 0);
+static MYSQL_SYSVAR_ULONGLONG(
+    unified_memtable_write_buffer_size, opt_unified_write_buffer_size, PLUGIN_VAR_RQCMDARG,
+    "Bytes at which the memtable is sealed. A transaction keeps a sixteenth of it in memory, "
+    "at least 4 MB (half of a buffer below 8 MB) and at most 8 MB; changes beyond go to files. "
+    "0: automatic, the default, which shrinks to fit",
+    check_unified_memtable_write_buffer_size, update_unified_memtable_write_buffer_size,
+    DEFAULT_WRITE_BUFFER_SIZE, 0, MOST_BUFFER, 0);
 static MYSQL_SYSVAR_ENUM(
-    unified_memtable_sync_mode, opt_unified_sync_mode, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    unified_memtable_sync_mode, opt_unified_sync_mode, PLUGIN_VAR_RQCMDARG,
     "When commits reach the disk: NONE (as the system likes), INTERVAL, FULL (before the answer). Write the "
     "name: the number 1 is INTERVAL",
-    nullptr, nullptr, TIDESDB_SYNC_FULL, &sync_mode_type);
-static MYSQL_SYSVAR_ULONGLONG(unified_memtable_sync_interval, opt_unified_sync_interval,
-                              PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG, "Microseconds of INTERVAL", nullptr,
-                              nullptr, 128000, 1, NO_BOUND, 0);
+    check_sync_mode, update_sync_mode, TIDESDB_SYNC_FULL, &sync_mode_type);
+static MYSQL_SYSVAR_ULONGLONG(unified_memtable_sync_interval, opt_unified_sync_interval, PLUGIN_VAR_RQCMDARG,
+                              "Microseconds of INTERVAL", check_unified_memtable_sync_interval,
+                              update_unified_memtable_sync_interval, 128000, 1, LONGEST_INTERVAL, 0);
 static MYSQL_SYSVAR_ULONG(unified_memtable_skip_list_max_level, opt_unified_skip_list_max_level,
                           PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
                           "No effect: the memtable is no skip list", nullptr, nullptr, 0, 0, 64, 0);
@@ -176,15 +291,15 @@ static MYSQL_SYSVAR_STR(replace_missing_store, opt_replace_missing_store,
                         "store in its place. The "
                         "new one has another identity, so this happens once",
                         nullptr, nullptr, "");
-static MYSQL_SYSVAR_BOOL(finish_compactions_on_close, opt_finish_compactions_on_close,
-                         PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
-                         "Shutdown waits for running and pending merges of files", nullptr, nullptr, FALSE);
-static MYSQL_SYSVAR_BOOL(fast_shutdown, opt_fast_shutdown, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
+static MYSQL_SYSVAR_BOOL(finish_compactions_on_close, opt_finish_compactions_on_close, PLUGIN_VAR_OPCMDARG,
+                         "Shutdown waits for running and pending merges of files", nullptr,
+                         update_finish_compactions_on_close, FALSE);
+static MYSQL_SYSVAR_BOOL(fast_shutdown, opt_fast_shutdown, PLUGIN_VAR_OPCMDARG,
                          "Shutdown leaves what is in memory to the log; OFF: it is written to files, so that "
                          "the next start has nothing to replay",
-                         nullptr, nullptr, FALSE);
+                         nullptr, update_fast_shutdown, FALSE);
 
-/* --- changed at run time --- */
+/* --- of the server --- */
 
 static MYSQL_SYSVAR_BOOL(
     pessimistic_locking, opt_pessimistic_locking, PLUGIN_VAR_OPCMDARG,
@@ -380,6 +495,7 @@ bool fill_store_options(tidesdb_options *options) {
   note_variables_without_effect();
   /* The variable keeps its 0; the status variable memory_limit has the bound in force. */
   ulonglong budget = opt_max_memory_usage;
+  note_sizes_of_start(budget != 0);
   if (choose_memory_sizes(&budget, &opt_block_cache_size, &opt_unified_write_buffer_size)) return true;
   options->max_memory = budget;
   options->write_buffer_size = opt_unified_write_buffer_size;

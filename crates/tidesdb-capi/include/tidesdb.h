@@ -194,6 +194,27 @@ void tidesdb_count_sort_memory(int64_t bytes);
 
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
+/* Options of an open store that can change; see tidesdb_options for what each does. */
+typedef struct tidesdb_live_options {
+  uint64_t write_buffer_size;       /* counts for the memtable that takes writes now */
+  uint64_t block_cache_size;        /* a smaller cache evicts before the call returns */
+  uint64_t max_memory;
+  uint64_t sync_interval_us;
+  uint32_t max_open_files;
+  uint32_t compaction_threads;      /* one that is too many ends its merge first */
+  int log_level;
+  uint8_t sync_mode;
+  uint8_t finish_compactions_on_close;
+  uint8_t flush_on_close;
+} tidesdb_live_options;
+
+/* The values in force. */
+int tidesdb_get_live_options(tidesdb_db *db, tidesdb_live_options *options);
+/* Changes them, or nothing on an error: TIDESDB_INVALID names the option and its bound. A commit that is not answered yet
+ * is as durable as the stricter of both sync modes demands. When a change to TIDESDB_SYNC_FULL returns, all commits
+ * answered before are durable. One change at a time reads and sets the options: the caller sees to that. */
+int tidesdb_set_live_options(tidesdb_db *db, const tidesdb_live_options *options);
+
 /* Stops background work, syncs and closes. Handles that are left keep the directory locked; they can be rolled back and
  * freed, and answer TIDESDB_INVALID to all else at once. TIDESDB_BUSY while an iterator with a snapshot of its own is
  * open: nothing is closed then and the handle stays. Otherwise the handle is freed, whatever is returned. */

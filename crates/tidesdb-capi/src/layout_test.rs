@@ -5,8 +5,9 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use crate::{
-    error, CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LockInfoC,
-    MemoryPlanC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
+    error, CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LiveOptionsC,
+    LockInfoC, MemoryPlanC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC,
+    WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
@@ -70,6 +71,24 @@ fn structs_agree_with_the_header() {
             log_context,
             write_buffer_variable,
             observer,
+        ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_live_options",
+        LiveOptionsC,
+        [
+            write_buffer_size,
+            block_cache_size,
+            max_memory,
+            sync_interval_us,
+            max_open_files,
+            compaction_threads,
+            log_level,
+            sync_mode,
+            finish_compactions_on_close,
+            flush_on_close,
         ]
     );
     check!(
@@ -284,6 +303,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
         ("tidesdb_options", size_of::<OptionsC>()),
         ("tidesdb_memory_plan", size_of::<MemoryPlanC>()),
+        ("tidesdb_live_options", size_of::<LiveOptionsC>()),
         ("tidesdb_family_options", size_of::<FamilyOptionsC>()),
         ("tidesdb_op", size_of::<OpC>()),
         ("tidesdb_row", size_of::<RowC>()),

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void, CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
@@ -64,6 +65,8 @@ pub struct DbHandle {
     pub(crate) db: Db,
     /// The same store, for single operations and iterators.
     pub(crate) api: tidesdb::Db,
+    /// Lines of the log below this level are left out.
+    pub(crate) log_level: Arc<AtomicI32>,
 }
 
 // SAFETY: the observer's functions and context may be used from any thread; the header demands it.
@@ -137,7 +140,7 @@ pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
     }
 }
 
-unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
+unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options, Error> {
     if c.struct_size != std::mem::size_of::<OptionsC>() {
         return Err(Error::InvalidArgument("the options were not made by tidesdb_options_init".into()));
     }
@@ -177,10 +180,10 @@ unsafe fn options_of(c: &OptionsC) -> Result<Options, Error> {
     }
     if let Some(log) = c.log {
         let context = c.log_context as usize;
-        let least = c.log_level;
+        let least = log_level.clone();
         options.log = Some(tidesdb::LogSink::new(move |level, message: &str| {
             let level = level as c_int;
-            if level < least {
+            if level < least.load(Ordering::Relaxed) {
                 return;
             }
             let line = CString::new(message.replace('\0', " ")).unwrap_or_default();
@@ -204,7 +207,9 @@ pub unsafe extern "C" fn tidesdb_open(
         // SAFETY: as above.
         let (path, c) = unsafe { (CStr::from_ptr(given(path)?), given(options)?) };
         // SAFETY: as above.
-        let options = unsafe { options_of(c)? };
+        let log_level = Arc::new(AtomicI32::new(c.log_level));
+        // SAFETY: as above.
+        let options = unsafe { options_of(c, &log_level)? };
         // SAFETY: as above.
         let observer = unsafe { c.observer.as_ref() }
             .map(|observer| Arc::new(Observer(*observer)) as Arc<dyn WaitObserver>);
@@ -213,7 +218,7 @@ pub unsafe extern "C" fn tidesdb_open(
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let opened = Db::open_on(disk, path, options, observer)?;
         // SAFETY: as above.
-        let handle = DbHandle { api: tidesdb::Db::over(opened.clone()), db: opened };
+        let handle = DbHandle { api: tidesdb::Db::over(opened.clone()), db: opened, log_level };
         // SAFETY: as above.
         unsafe { answer(db, Box::into_raw(Box::new(handle)))? };
         Ok(OK)

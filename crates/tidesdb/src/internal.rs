@@ -91,6 +91,7 @@ pub mod memtable {
 #[doc(hidden)]
 pub mod options {
     pub use crate::options::budget::{MemoryPlan, Size};
+    pub use crate::options::live::LiveOptions;
     pub use crate::options::machine::available_memory;
 }
 

@@ -1,6 +1,7 @@
 //! Options of a store and of a column family, with their defaults and bounds.
 
 pub mod budget;
+pub mod live;
 pub mod machine;
 
 use std::fmt;
@@ -247,12 +248,7 @@ impl Options {
     /// Locks that owners with many of them may have together before they escalate; half a write buffer's
     /// worth of them. At twice as many they escalate or fail.
     pub fn lock_bound(&self) -> usize {
-        /// What one lock takes: entry, queue, places in the lists.
-        const LOCK_BYTES: usize = 256;
-        /// Between the bound and twice as many there is room for owners that tell of their first locks while
-        /// others, who did so before, still write theirs into runs.
-        const LEAST: usize = 8 * 1024;
-        (self.write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
+        lock_bound(self.write_buffer_size)
     }
 
     /// Bytes of changes that one transaction keeps in memory; beyond it they go to a sorted run. However large the
@@ -260,9 +256,7 @@ impl Options {
     /// to sort once and write. Not less than 4 MiB where the write buffer is no less than twice that: a commit of
     /// runs adds to level 0.
     pub fn spill_bound(&self) -> usize {
-        const LEAST: usize = 4 << 20;
-        const MOST: usize = 8 << 20;
-        (self.write_buffer_size / 16).clamp(LEAST, MOST).min(self.write_buffer_size / 2)
+        spill_bound(self.write_buffer_size)
     }
 
     /// The bound on memory in force.
@@ -307,6 +301,21 @@ impl FamilyOptions {
         bound("min_levels", self.min_levels.into(), 1, 64)?;
         bound("tombstone_density_trigger", self.tombstone_density_trigger.into(), 0, 10_000)
     }
+}
+
+fn lock_bound(write_buffer_size: usize) -> usize {
+    /// What one lock takes: entry, queue, places in the lists.
+    const LOCK_BYTES: usize = 256;
+    /// Between the bound and twice as many there is room for owners that tell of their first locks while
+    /// others, who did so before, still write theirs into runs.
+    const LEAST: usize = 8 * 1024;
+    (write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
+}
+
+fn spill_bound(write_buffer_size: usize) -> usize {
+    const LEAST: usize = 4 << 20;
+    const MOST: usize = 8 << 20;
+    (write_buffer_size / 16).clamp(LEAST, MOST).min(write_buffer_size / 2)
 }
 
 fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {

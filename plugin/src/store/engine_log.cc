@@ -21,6 +21,7 @@ namespace {
 
 struct EngineLog {
   std::mutex mutex;
+  std::string data_directory;
   FILE *file = nullptr;
   unsigned long long written = 0;
 };
@@ -48,6 +49,7 @@ void write_to_file(int level, const char *message) {
 }  // namespace
 
 void open_engine_log(const std::string &data_directory) {
+  engine_log.data_directory = data_directory;
   if (!sysvars::log_to_file() || sysvars::log_level() == TIDESDB_LOG_NONE) return;
   const std::string path = data_directory + "/tidesdb.log";
   std::lock_guard<std::mutex> guard(engine_log.mutex);
@@ -61,6 +63,10 @@ void open_engine_log(const std::string &data_directory) {
   }
   fseek(engine_log.file, 0, SEEK_END);
   engine_log.written = static_cast<unsigned long long>(ftell(engine_log.file));
+}
+
+void reopen_engine_log() {
+  if (!engine_log.file) open_engine_log(std::string(engine_log.data_directory));
 }
 
 void close_engine_log() {

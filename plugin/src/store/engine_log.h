@@ -11,6 +11,8 @@
 namespace tidesdb {
 
 void open_engine_log(const std::string &data_directory);
+/* After a change of the level: opens the file that the level NONE left closed. */
+void reopen_engine_log();
 void close_engine_log();
 /* tidesdb_log_fn; any thread. */
 void engine_log_line(void *context, int level, const char *message);

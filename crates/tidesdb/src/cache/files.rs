@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -29,14 +29,14 @@ struct Table {
 pub struct FileCache {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    max_open: usize,
+    max_open: AtomicUsize,
     table: RwLock<Table>,
 }
 
 impl FileCache {
     /// Opens the files of `dir` through `disk`, keeping at most `max_open` (at least one).
     pub fn new(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>, max_open: usize) -> Arc<FileCache> {
-        let max_open = max_open.max(1);
+        let max_open = AtomicUsize::new(max_open.max(1));
         Arc::new(FileCache { disk, dir: dir.into(), max_open, table: RwLock::default() })
     }
 
@@ -68,7 +68,7 @@ impl FileCache {
         let kept = match table.find(number) {
             Ok(at) => Arc::clone(&table.open[at].file),
             Err(_) => {
-                if table.open.len() >= self.max_open {
+                if table.open.len() >= self.max_open.load(Ordering::Relaxed) {
                     closed = table.evict();
                 }
                 let at = table.find(number).unwrap_or_else(|at| at);
@@ -79,6 +79,21 @@ impl FileCache {
         drop(table);
         drop(closed);
         kept
+    }
+
+    /// Changes the bound; files beyond it that nobody reads are closed at once.
+    pub fn set_max_open(&self, max_open: usize) {
+        let max_open = max_open.max(1);
+        self.max_open.store(max_open, Ordering::Relaxed);
+        let mut closed = Vec::new();
+        let mut table = self.table.write();
+        while table.open.len() > max_open {
+            match table.evict() {
+                Some(open) => closed.push(open),
+                None => break,
+            }
+        }
+        drop(table);
     }
 
     /// Closes the file with this number, before it is unlinked.
@@ -127,6 +142,12 @@ impl Table {
 
 impl fmt::Debug for FileCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FileCache({}, {} of {} open)", self.dir.display(), self.open_files(), self.max_open)
+        write!(
+            f,
+            "FileCache({}, {} of {} open)",
+            self.dir.display(),
+            self.open_files(),
+            self.max_open.load(Ordering::Relaxed)
+        )
     }
 }

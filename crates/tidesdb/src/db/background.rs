@@ -2,7 +2,7 @@
 //! reserves blocks of counters and seconds of the expiry clock, one that tends the heap and measures
 //! memory where it is bounded.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ const STEP: Duration = Duration::from_millis(5);
 pub struct Background {
     maintenance: Weak<Maintenance>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The thread that measures memory runs.
+    measures: AtomicBool,
 }
 
 /// What a thread does.
@@ -65,49 +67,106 @@ impl WorkSignal {
     }
 }
 
+/// Threads that compact. Their number changes while they run: one that is too many ends at the end of its merge.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionThreads(Mutex<ThreadCount>);
+
+#[derive(Debug, Default)]
+struct ThreadCount {
+    wanted: usize,
+    running: usize,
+}
+
+impl CompactionThreads {
+    /// Asked by a thread between two merges: whether it is one too many, and counts as ended.
+    fn ends(&self) -> bool {
+        let mut count = self.0.lock();
+        let ends = count.running > count.wanted;
+        count.running -= usize::from(ends);
+        ends
+    }
+
+    /// Sets the number, and says how many are to be started; they count as running.
+    fn want(&self, wanted: usize) -> usize {
+        let mut count = self.0.lock();
+        let missing = wanted.saturating_sub(count.running);
+        *count = ThreadCount { wanted, running: count.running + missing };
+        missing
+    }
+
+    /// Threads ended with the store, or were not started.
+    fn ended(&self, threads: usize) {
+        self.0.lock().running -= threads;
+    }
+}
+
 impl Background {
     /// Starts the threads. On an error none of them runs.
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {
-        Background::start_with(maintenance, &mut |name, work| {
-            std::thread::Builder::new().name(name.to_string()).spawn(move || {
-                let _guard = AbortOnPanic::new();
-                work();
-            })
-        })
+        Background::start_with(maintenance, &mut spawn_guarded)
+    }
+
+    /// Changes the number of threads that compact. Those that are too many end at the end of their merge.
+    pub(crate) fn set_compaction_threads(&self, asked: usize) -> Result<()> {
+        let Some(maintenance) = self.maintenance.upgrade() else { return Ok(()) };
+        let mut threads = self.threads.lock();
+        if maintenance.closing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        threads.retain(|thread| !thread.is_finished());
+        start_compactors(&maintenance, asked, &mut spawn_guarded, &mut threads)?;
+        maintenance.work_signal.call();
+        Ok(())
+    }
+
+    /// Starts the thread that measures memory, if there is none.
+    pub(crate) fn measure_memory(&self) -> Result<()> {
+        let Some(measurer) = self.maintenance.upgrade() else { return Ok(()) };
+        let mut threads = self.threads.lock();
+        if measurer.closing.load(Ordering::Acquire) || self.measures.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let work = Box::new(move || measurer.memory_loop());
+        match start(MEASURER, work, &mut spawn_guarded) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                self.measures.store(false, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn start_with(maintenance: &Arc<Maintenance>, spawn: &mut Spawn<'_>) -> Result<Background> {
-        let background =
-            Background { maintenance: Arc::downgrade(maintenance), threads: Mutex::new(Vec::new()) };
         // Dropped after an error, it stops and joins those that were started: the store is about to go.
-        let mut start = |name: &str, work: Work| {
-            let thread = spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))?;
-            background.threads.lock().push(thread);
-            Ok::<_, Error>(())
+        let background = Background {
+            maintenance: Arc::downgrade(maintenance),
+            threads: Mutex::new(Vec::new()),
+            measures: AtomicBool::new(false),
         };
+        let mut threads = background.threads.lock();
+        let started = background.start_all(maintenance, spawn, &mut threads);
+        drop(threads);
+        started.map(|()| background)
+    }
+
+    fn start_all(
+        &self,
+        maintenance: &Arc<Maintenance>,
+        spawn: &mut Spawn<'_>,
+        threads: &mut Vec<JoinHandle<()>>,
+    ) -> Result<()> {
         let flusher = maintenance.clone();
-        start("tdb-flush", Box::new(move || flusher.flush_loop()))?;
+        threads.push(start("tdb-flush", Box::new(move || flusher.flush_loop()), spawn)?);
         let reserver = maintenance.clone();
-        start("tdb-counter", Box::new(move || reserver.reserve_loop()))?;
+        threads.push(start("tdb-counter", Box::new(move || reserver.reserve_loop()), spawn)?);
         let options = &maintenance.store.options;
         if options.max_memory > 0 || options.tend_heap.is_some() {
             let measurer = maintenance.clone();
-            start("tdb-memory", Box::new(move || measurer.memory_loop()))?;
+            threads.push(start(MEASURER, Box::new(move || measurer.memory_loop()), spawn)?);
+            self.measures.store(true, Ordering::Relaxed);
         }
-        let asked = maintenance.store.options.compaction_threads;
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-        let threads = asked.min((cores / 2).max(1));
-        if threads < asked {
-            let what = format!(
-                "compaction_threads={asked}: {threads} of them run, at most half of the cores ({cores})"
-            );
-            maintenance.store.log(LogLevel::Info, &what);
-        }
-        for _ in 0..threads {
-            let compactor = maintenance.clone();
-            start("tdb-compact", Box::new(move || compactor.compact_loop()))?;
-        }
-        Ok(background)
+        start_compactors(maintenance, options.compaction_threads, spawn, threads)
     }
 
     /// Stops and joins the threads; work under way is finished or given up.
@@ -127,6 +186,42 @@ impl Background {
         }
         maintenance.store.memtables.state.lock().closing = false;
     }
+}
+
+const MEASURER: &str = "tdb-memory";
+
+fn spawn_guarded(name: &str, work: Work) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_string()).spawn(move || {
+        let _guard = AbortOnPanic::new();
+        work();
+    })
+}
+
+fn start(name: &str, work: Work, spawn: &mut Spawn<'_>) -> Result<JoinHandle<()>> {
+    spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))
+}
+
+/// Starts the compaction threads that are missing to `asked`, or to half of the cores where that is less.
+fn start_compactors(
+    maintenance: &Arc<Maintenance>,
+    asked: usize,
+    spawn: &mut Spawn<'_>,
+    threads: &mut Vec<JoinHandle<()>>,
+) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let wanted = asked.min((cores / 2).max(1));
+    if wanted < asked {
+        let what =
+            format!("compaction_threads={asked}: {wanted} of them run, at most half of the cores ({cores})");
+        maintenance.store.log(LogLevel::Info, &what);
+    }
+    let missing = maintenance.compaction_threads.want(wanted);
+    for started in 0..missing {
+        let compactor = maintenance.clone();
+        let thread = start("tdb-compact", Box::new(move || compactor.compact_loop()), spawn);
+        threads.push(thread.inspect_err(|_| maintenance.compaction_threads.ended(missing - started))?);
+    }
+    Ok(())
 }
 
 impl Drop for Background {
@@ -203,7 +298,7 @@ impl Maintenance {
             reservations: &self.reservations,
             memtables: &memtables,
             oldest: true,
-            options: &self.store.options,
+            options: &self.store.options_now(),
             live: &snapshots,
             family: &|family| self.store.family_options(family),
             stop: &self.closing,
@@ -222,7 +317,7 @@ impl Maintenance {
         }
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
-        if memory >= self.store.options.write_buffer_size / 8 {
+        if memory >= self.store.live.write_buffer_size() / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
             self.store.pressure.flushed(memory as u64, begun.elapsed());
         }
@@ -286,10 +381,9 @@ impl Maintenance {
 
     /// Gives freed memory back, and measures what is left, until the store closes.
     fn memory_loop(&self) {
-        let options = &self.store.options;
         while !self.closing.load(Ordering::Acquire) {
-            options.tend_heap.inspect(|tend| tend());
-            if options.max_memory > 0 {
+            self.store.options.tend_heap.inspect(|tend| tend());
+            if self.store.live.max_memory() > 0 {
                 self.store.keep_memory_bound();
             }
             std::thread::park_timeout(memory::INTERVAL);
@@ -302,6 +396,9 @@ impl Maintenance {
         let mut seen = 0;
         let mut pause = RETRY.0;
         while !self.closing.load(Ordering::Acquire) {
+            if self.compaction_threads.ends() {
+                return;
+            }
             self.store.wait_for_memory(&self.closing);
             let result = self.compact_next();
             // Writers that wait for a merge without room are told so, whichever others come through.
@@ -327,6 +424,7 @@ impl Maintenance {
                 }
             }
         }
+        self.compaction_threads.ended(1);
     }
 }
 

@@ -57,7 +57,7 @@ impl Maintenance {
         let suspects = self.reservations.set_aside().suspects();
         compaction::debt(
             &version,
-            &self.store.options,
+            &self.store.options_now(),
             &|id| self.store.family_options(id).filter(|_| !suspects.contains(&id)),
             self.store.snapshots.oldest_snapshot(),
         )
@@ -78,7 +78,7 @@ impl Maintenance {
             live: &live,
             stop: &stop,
             pace: &pace,
-            large_table: large_table_bound(&self.store.options),
+            large_table: large_table_bound(&self.store.options_now()),
         });
         if let Ok(done) = &mut result {
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
@@ -104,7 +104,7 @@ impl Maintenance {
         let picked = compaction::pick(
             &self.reservations,
             &self.store.versions,
-            &self.store.options,
+            &self.store.options_now(),
             None,
             &options,
             (oldest_snapshot, self.store.expired_at()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::compaction::history::History;
-use crate::db::background::WorkSignal;
+use crate::db::background::{CompactionThreads, WorkSignal};
 use crate::db::counters::CounterRefill;
 use crate::db::unfitting::Unfitting;
 use crate::error::Result;
@@ -28,6 +28,7 @@ pub(crate) struct Maintenance {
     pub unfitting: Unfitting,
     pub history: History,
     pub work_signal: WorkSignal,
+    pub compaction_threads: CompactionThreads,
     pub counter_refill: CounterRefill,
     pub closing: AtomicBool,
     /// When something was last flushed, by the disk's clock; the opening counts.
@@ -51,6 +52,7 @@ impl Maintenance {
             unfitting: Unfitting::default(),
             history: History::default(),
             work_signal: WorkSignal::default(),
+            compaction_threads: CompactionThreads::default(),
             counter_refill: CounterRefill::default(),
             closing: AtomicBool::new(false),
             flushed_at: AtomicU64::new(now),
@@ -87,7 +89,7 @@ impl Maintenance {
                 (runs, stop) = (here, limit);
             }
         }
-        if self.store.options.compaction_threads == 0 {
+        if self.store.live.get().compaction_threads == 0 {
             // Nobody would end a stop.
             (runs, stop) = (0, 0);
         }

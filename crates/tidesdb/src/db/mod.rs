@@ -8,6 +8,7 @@ pub mod ddl;
 pub mod dictionary;
 pub mod identity;
 pub mod introspection;
+mod live;
 pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub mod stats;
@@ -298,10 +299,10 @@ impl Db {
             }
             done => done,
         };
-        if self.store.options.finish_compactions_on_close && !dead {
+        if self.store.live.get().finish_compactions_on_close && !dead {
             self.maintenance.finish_compactions()?;
         }
-        if self.store.options.flush_on_close && !dead {
+        if self.store.live.get().flush_on_close && !dead {
             // Commits not in files are in the log: the next opening replays it.
             if let Err(error) = self.store.flush(&|| false) {
                 self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));

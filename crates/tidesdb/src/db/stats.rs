@@ -160,7 +160,7 @@ impl Db {
             global_sequence: store.pipeline.visible_seq(),
             memtable_bytes: memory.memtables,
             txn_memory_bytes: memory.transactions,
-            memory_limit: store.options.memory_limit(),
+            memory_limit: store.options_now().memory_limit(),
             memory,
             shortage: store.memory_bound.shortage(),
             cache_capacity: store.cache.capacity() as u64,
@@ -306,7 +306,7 @@ impl Db {
         writeln!(
             out,
             "block cache of {} bytes, {} now; waits for memory: {} of compactions, {} of writers\n",
-            self.store().options.block_cache_size,
+            self.store().live.get().block_cache_size,
             s.cache_capacity,
             s.memory_background_waits,
             s.memory_writer_waits

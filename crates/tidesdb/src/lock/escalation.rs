@@ -10,7 +10,7 @@ use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{Holdings, LockOwner};
 use super::shard::TABLE_SHARD;
-use super::{LockOptions, Policy};
+use super::Policy;
 use crate::error::{Error, Result};
 
 /// Locks after which an owner adds them to the manager's sum: small transactions never touch it.
@@ -29,7 +29,8 @@ pub(super) enum LockBudget {
 impl LockManager {
     /// How far the owner is from the bounds.
     pub(super) fn budget(&self, owner: &LockOwner, holdings: &mut Holdings) -> LockBudget {
-        let LockOptions { max_locks, max_total, .. } = self.options;
+        let max_locks = self.options.max_locks;
+        let max_total = self.max_total.load(Relaxed);
         if owner.is_unbounded() {
             return LockBudget::Enough;
         }
@@ -64,7 +65,7 @@ impl LockManager {
     ) -> Result<MutexGuard<'o, Holdings>> {
         let too_many = || Error::TooManyLocks {
             bound: match self.options.max_locks {
-                0 => self.options.max_total,
+                0 => self.max_total.load(Relaxed),
                 own => own,
             },
         };
@@ -97,6 +98,11 @@ impl LockManager {
         self.untell(holdings);
     }
 
+    /// Changes the bound on the locks of all owners together; it counts from the next lock on.
+    pub fn set_max_total(&self, max_total: usize) {
+        self.max_total.store(max_total, Relaxed);
+    }
+
     /// Takes from the manager's sum what the owner does not hold any more.
     pub(super) fn untell(&self, holdings: &mut Holdings) {
         let keep = holdings.points / STEP * STEP;
@@ -109,7 +115,7 @@ impl LockManager {
     /// Whether the owner has many locks while the bound on those of all is near: an owner that can make of its
     /// locks what needs no entries does so now.
     pub fn is_scarce(&self, owner: &LockOwner) -> bool {
-        let LockOptions { max_total, .. } = self.options;
+        let max_total = self.max_total.load(Relaxed);
         max_total > 0
             && self.total.load(Relaxed) > max_total - max_total / 8
             && owner.holdings.lock().told > 0

@@ -31,6 +31,8 @@ pub struct LockManager {
     pub(super) observer: Option<Arc<dyn WaitObserver>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: LockOptions,
+    /// `LockOptions::max_total`, as it is now.
+    pub(super) max_total: AtomicUsize,
     pub(super) counters: Counters,
     /// Point locks and ranges of owners that have many, told in steps (see `bound`).
     pub(super) total: AtomicUsize,
@@ -72,6 +74,7 @@ impl LockManager {
             waits: Mutex::default(),
             observer,
             clock,
+            max_total: AtomicUsize::new(options.max_total),
             options: LockOptions { shards, ..options },
             counters: Counters::default(),
             total: AtomicUsize::new(0),

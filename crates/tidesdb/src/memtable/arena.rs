@@ -71,7 +71,7 @@ struct Free {
 
 struct PoolInner {
     free: Mutex<Free>,
-    limit: usize,
+    limit: AtomicUsize,
 }
 
 /// Recycles the chunks of arenas. A clone is a second handle to the same pool.
@@ -83,12 +83,25 @@ pub struct ArenaPool {
 impl ArenaPool {
     /// A pool that keeps unused chunks as long as they and those of the arenas have at most `limit` bytes.
     pub fn new(limit: usize) -> ArenaPool {
-        ArenaPool { inner: Arc::new(PoolInner { free: Mutex::default(), limit }) }
+        ArenaPool { inner: Arc::new(PoolInner { free: Mutex::default(), limit: AtomicUsize::new(limit) }) }
     }
 
     /// Bytes of chunks that wait here to be used.
     pub fn pooled_bytes(&self) -> usize {
         self.inner.free.lock().bytes
+    }
+
+    /// From now on unused chunks are kept up to this limit; those beyond it are freed.
+    pub fn set_limit(&self, limit: usize) {
+        self.inner.limit.store(limit, Ordering::Relaxed);
+        let mut freed = Vec::new();
+        let mut free = self.inner.free.lock();
+        while free.bytes > 0 && free.bytes + free.lent > limit {
+            let Some(block) = free.classes.iter_mut().rev().find_map(Vec::pop) else { break };
+            free.bytes -= block.size;
+            freed.push(block);
+        }
+        drop(free);
     }
 
     fn take(&self, class: usize) -> Block {
@@ -107,7 +120,7 @@ impl ArenaPool {
         let size = block.size;
         let mut free = self.inner.free.lock();
         free.lent -= size;
-        if free.bytes + free.lent + size <= self.inner.limit {
+        if free.bytes + free.lent + size <= self.inner.limit.load(Ordering::Relaxed) {
             free.bytes += size;
             free.classes[(size / FIRST_CHUNK).ilog2() as usize].push(block);
         }

@@ -129,12 +129,14 @@ pub(crate) fn syncs_at_intervals(options: &FamilyOptions) -> bool {
 impl Store {
     /// Lets the log sync at the shortest interval that the store or a family asks for.
     pub(crate) fn choose_sync_interval(&self) {
-        let of_store = self.options.sync_interval_us;
+        let _one = self.sync_choice.lock();
+        let live = self.live.get();
+        let of_store = live.sync_interval_us;
         let families = self.catalog.all();
         let asked = families.iter().map(|family| family.options()).filter(|o| syncs_at_intervals(o));
         let shortest = asked
             .map(|options| if options.sync_interval_us == 0 { of_store } else { options.sync_interval_us })
-            .chain((self.options.sync_mode == SyncMode::Interval).then_some(of_store))
+            .chain((live.sync_mode == SyncMode::Interval).then_some(of_store))
             .min();
         self.wal.set_sync_interval(shortest.map(Duration::from_micros));
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::memory_gauge::{READ_AHEAD, SORTS, TABLE_WRITERS};
-use crate::options::Options;
+use crate::options::live::LiveOptions;
 use crate::store::Store;
 
 /// Times that a large row is in memory at once: in the transaction, as the file's block, and compressed.
@@ -166,13 +166,14 @@ impl Store {
     fn give_way(&self, others: u64) {
         let rows = self.memory_bound.rows.lock();
         let now = self.cache.capacity() as u64;
-        let wanted = cache_size(&self.options, *rows, others);
+        let options = self.live.get();
+        let wanted = cache_size(&options, *rows, others);
         // Up in steps: a size that moves by a block with each measurement would help nobody.
-        let step = self.options.block_cache_size as u64 / CACHE_SHARE;
-        if wanted < now || wanted >= now + step || wanted == self.options.block_cache_size as u64 {
+        let step = options.block_cache_size as u64 / CACHE_SHARE;
+        if wanted < now || wanted >= now + step || wanted == options.block_cache_size as u64 {
             self.set_cache_size(wanted);
         }
-        let shortage = shortage(&self.options, others, self.cache.capacity() as u64);
+        let shortage = shortage(&options, others, self.cache.capacity() as u64);
         self.memory_bound.shortage.store(shortage as u8, Relaxed);
     }
 
@@ -194,17 +195,18 @@ impl Store {
     /// Takes memory for the writing of a row of `len` bytes, and returns the bytes for [`Store::give_back_row`].
     /// [`Error::TooLittleMemory`] where the bound, the write buffers and others' rows leave too little.
     pub(crate) fn take_for_row(&self, len: usize) -> Result<u64> {
-        if self.options.max_memory == 0 {
+        let options = self.live.get();
+        if options.max_memory == 0 {
             return Ok(0);
         }
         let bytes = len as u64 * COPIES;
         let mut rows = self.memory_bound.rows.lock();
-        let most = beside_write_buffers(&self.options);
+        let most = beside_write_buffers(&options);
         if rows.saturating_add(bytes) > most {
             return Err(Error::TooLittleMemory { len: len as u64, most: (most - *rows) / COPIES });
         }
         *rows += bytes;
-        self.set_cache_size(cache_size(&self.options, *rows, 0).min(self.cache.capacity() as u64));
+        self.set_cache_size(cache_size(&options, *rows, 0).min(self.cache.capacity() as u64));
         Ok(bytes)
     }
 
@@ -212,7 +214,20 @@ impl Store {
     pub(crate) fn give_back_row(&self, bytes: u64) {
         if bytes > 0 {
             *self.memory_bound.rows.lock() -= bytes;
-            self.keep_memory_bound();
+            self.resize_cache();
+        }
+    }
+
+    /// After a change of the sizes: the cache has its new one, or less where others have the memory.
+    pub(crate) fn resize_cache(&self) {
+        let options = self.live.get();
+        match options.max_memory {
+            0 => {
+                let _rows = self.memory_bound.rows.lock();
+                self.set_cache_size(options.block_cache_size as u64);
+                self.memory_bound.shortage.store(Shortage::None as u8, Relaxed);
+            }
+            _ => self.keep_memory_bound(),
         }
     }
 
@@ -225,25 +240,25 @@ impl Store {
 }
 
 /// Bytes of the bound that the write buffers leave to cache and rest.
-fn beside_write_buffers(options: &Options) -> u64 {
+fn beside_write_buffers(options: &LiveOptions) -> u64 {
     options.max_memory.saturating_sub(2 * options.write_buffer_size as u64)
 }
 
-fn least_cache(options: &Options) -> u64 {
+fn least_cache(options: &LiveOptions) -> u64 {
     let size = options.block_cache_size as u64;
     (size / CACHE_SHARE).max(LEAST_CACHE).min(size)
 }
 
 /// The cache's size beside `rows` bytes for large rows, of which the memory may all be taken, and `others` bytes that
 /// are held by all but the cache.
-fn cache_size(options: &Options, rows: u64, others: u64) -> u64 {
+fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     let planned = beside_write_buffers(options).saturating_sub(rows);
     let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
     let measured = options.max_memory.saturating_sub(others + headroom).max(least_cache(options));
     (options.block_cache_size as u64).min(planned).min(measured)
 }
 
-fn shortage(options: &Options, others: u64, cache_size: u64) -> Shortage {
+fn shortage(options: &LiveOptions, others: u64, cache_size: u64) -> Shortage {
     let bound = options.max_memory;
     let over = (others + least_cache(options)).saturating_sub(bound + ALLOWANCE);
     if over > bound / WRITERS_SHARE {

@@ -84,8 +84,9 @@ pub(crate) struct Memtables {
 impl Store {
     /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
     pub(crate) fn make_room(&self, bytes: usize, wait_limit: &WaitLimit<'_>) -> Result<()> {
-        let buffer = self.options.write_buffer_size;
         let fits = || {
+            // Whoever waits goes by the size that is in force now.
+            let buffer = self.live.write_buffer_size();
             let view = self.view.load();
             let (used, sealed) = (view.active.bytes(), view.sealed_bytes());
             // The commit of a spilled transaction seals early: all of them together stay below two buffers.
@@ -167,7 +168,7 @@ impl Store {
         let Some(&from) = state.log_from.get(&active) else { return };
         let segments = u64::from(self.wal.written_lsn().segment().saturating_sub(from));
         let bytes = segments * u64::from(self.options.wal_segment_size);
-        let long = (self.options.write_buffer_size as u64 * LONG_LOG)
+        let long = (self.live.write_buffer_size() as u64 * LONG_LOG)
             .max(u64::from(self.options.wal_segment_size) * LONG_LOG);
         if bytes >= long && state.sealed.len() < MAX_SEALED && !state.closing {
             self.seal_active(&mut state);

@@ -35,7 +35,8 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::memtable::ArenaPool;
-use crate::options::{FamilyOptions, LogLevel, Options, SyncMode};
+use crate::options::live::LiveValues;
+use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::catalog::Catalog;
 use crate::store::heap_trim::HeapTrim;
 use crate::store::memory::MemoryBound;
@@ -61,7 +62,13 @@ const SNAPSHOTS: u32 = 32 * 1024;
 
 /// Everything of an open store; shared by its threads.
 pub struct Store {
+    /// As given at the opening; `live` has those that change.
     pub(crate) options: Options,
+    pub(crate) live: LiveValues,
+    /// Held while `live` changes.
+    pub(crate) live_change: Mutex<()>,
+    /// Held while the log's sync interval is chosen, so that the last choice goes by the newest options.
+    pub(crate) sync_choice: Mutex<()>,
     pub(crate) dir: PathBuf,
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
@@ -164,6 +171,9 @@ impl Store {
             closed: AtomicBool::new(false),
             lock: parts.lock,
             dir: parts.dir,
+            live: LiveValues::new(&parts.options),
+            live_change: Mutex::new(()),
+            sync_choice: Mutex::new(()),
             options: parts.options,
             wal: parts.wal,
             versions: parts.versions,
@@ -277,9 +287,9 @@ impl Store {
 
     /// The newest commit that will survive a failure of the log now.
     fn logged_seq(&self) -> Seq {
-        let logged = match self.options.sync_mode {
-            SyncMode::Full => self.wal.durable_seq().max(self.answered_unsynced.load(Ordering::SeqCst)),
-            _ => self.wal.written_seq(),
+        let logged = match self.live.all_durable() {
+            true => self.wal.durable_seq().max(self.answered_unsynced.load(Ordering::SeqCst)),
+            false => self.wal.written_seq(),
         };
         logged.max(self.opened_at).min(self.pipeline.visible_seq())
     }
@@ -363,6 +373,11 @@ impl Store {
                 Err(error)
             }
         }
+    }
+
+    /// The options with the values in force.
+    pub(crate) fn options_now(&self) -> Options {
+        self.live.get().over(&self.options)
     }
 
     /// Writes a line of the engine's log.

@@ -79,7 +79,7 @@ impl Store {
         let view = self.view.load();
         Pressure {
             active: view.active.bytes() as u64,
-            active_limit: self.options.write_buffer_size as u64,
+            active_limit: self.live.write_buffer_size() as u64,
             unflushed: view.sealed_bytes() as u64,
             flush_rate: self.pressure.flush_rate.load(Relaxed),
             l0_runs: self.pressure.l0_runs.load(Relaxed),
@@ -102,7 +102,7 @@ impl Store {
 
     /// Bytes of changes of all transactions that are not about to end: a write buffer, or less under a small bound.
     pub(crate) fn memory_of_transactions(&self) -> u64 {
-        let (buffer, bound) = (self.options.write_buffer_size as u64, self.options.max_memory / 8);
+        let (buffer, bound) = (self.live.write_buffer_size() as u64, self.live.max_memory() / 8);
         if bound == 0 {
             buffer
         } else {

@@ -45,6 +45,8 @@ pub struct PreparedCommit {
     reservation: Option<LogSpace>,
     two_phase: bool,
     sync: SyncMode,
+    /// A stricter mode that the store has by the end counts for it.
+    follows_store: bool,
     _place: CommitPlace,
 }
 
@@ -63,6 +65,7 @@ impl PreparedCommit {
     /// The end of the commit need not wait for a sync, whatever the mode: nobody was promised anything yet.
     pub(crate) fn needs_no_sync(&mut self) {
         self.sync = SyncMode::None;
+        self.follows_store = false;
     }
 
     /// Bytes of memory that the changes take.
@@ -224,7 +227,15 @@ impl Transactions {
             Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose, wait_limit)?,
             Form::Marker(id) => self.decision_room(id, wait_limit)?,
         };
-        Ok(PreparedCommit { batch, form, reservation: Some(reservation), two_phase, sync, _place: place })
+        Ok(PreparedCommit {
+            batch,
+            form,
+            reservation: Some(reservation),
+            two_phase,
+            sync,
+            follows_store: true,
+            _place: place,
+        })
     }
 
     /// What a prepare says beside its batch.
@@ -405,7 +416,12 @@ impl Transactions {
         }
         let two_phase = prepared.two_phase;
         let defer_sync = defer_sync && two_phase;
-        match self.wait_logged(ordered.ticket, prepared.sync, defer_sync) {
+        // Read after the record was queued: either the mode is the new one, or the sync of its change covers the record.
+        let sync = match prepared.follows_store {
+            true => prepared.sync.max(self.store.live.sync_mode()),
+            false => prepared.sync,
+        };
+        match self.wait_logged(ordered.ticket, sync, defer_sync) {
             Ok(()) => {
                 if defer_sync {
                     self.store.answer_unsynced(ordered.seq);
@@ -455,7 +471,7 @@ impl Transactions {
 
     /// The strictest of the store's mode, the families' modes and the commit's own.
     fn sync_of(&self, batch: &WriteBatch, asked: Option<SyncMode>) -> SyncMode {
-        let store = self.store.options.sync_mode;
+        let store = self.store.live.sync_mode();
         if store == SyncMode::Full {
             return store;
         }

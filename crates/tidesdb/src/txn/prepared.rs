@@ -264,7 +264,7 @@ impl Transactions {
     /// Most bytes of the log that XA-prepared transactions may take: a quarter of what two memtables' worth of
     /// log is.
     pub(crate) fn xa_prepared_bound(&self) -> u64 {
-        self.store.options.write_buffer_size as u64 * 2 / 4
+        self.store.live.write_buffer_size() as u64 * 2 / 4
     }
 
     /// Queues copies of old undecided prepares whose batch stands below `needed`, the first segment that is

@@ -190,6 +190,7 @@ impl Wal {
                 SyncMode::None | SyncMode::Full => u64::MAX,
             }),
             callbacks: Mutex::new(Vec::new()),
+            max_outstanding: AtomicU64::new(options.max_outstanding),
             counters: Counters::default(),
             options,
         });
@@ -305,6 +306,13 @@ impl Wal {
     pub fn set_sync_interval(&self, interval: Option<Duration>) {
         self.core.interval.store(interval.map_or(u64::MAX, micros), Ordering::Relaxed);
         self.core.notify_background();
+    }
+
+    /// Changes [`WalOptions::max_outstanding`]; who waits for room looks again.
+    pub fn set_max_outstanding(&self, bytes: u64) {
+        self.core.max_outstanding.store(bytes, Ordering::Relaxed);
+        let _queue = self.core.queue.lock();
+        self.core.room.notify_all();
     }
 
     /// The last ticket given out.

@@ -15,3 +15,8 @@ pub mod give_up_log;
 pub(crate) mod open;
 pub(crate) mod replay;
 mod rewrite_tail;
+
+/// Bytes that may wait for the log at a time: what two memtables hold.
+pub(crate) fn max_outstanding(write_buffer_size: usize) -> u64 {
+    (write_buffer_size as u64 * 2).max(1 << 20)
+}

@@ -190,7 +190,7 @@ impl<'a> Recovery<'a> {
             segment_size: options.wal_segment_size,
             sync_mode: options.sync_mode,
             sync_interval: Duration::from_micros(options.sync_interval_us),
-            max_outstanding: (options.write_buffer_size as u64 * 2).max(1 << 20),
+            max_outstanding: super::max_outstanding(options.write_buffer_size),
             log: options.log.clone(),
             ..WalOptions::default()
         };

@@ -7,6 +7,7 @@ use crate::cache::{CachePriority, FrameBuf};
 use crate::db::Db;
 use crate::io::FaultyDisk;
 use crate::lock::{LockManager, LockOwner, MonotonicClock};
+use crate::options::Options;
 
 const MB: u64 = 1 << 20;
 
@@ -108,12 +109,12 @@ proptest! {
     fn cache_and_others_stay_within_the_bound(
         cache in 1u64..200, buffer in 1u64..50, bound in 1u64..400, rows in 0u64..100, others in 0u64..400,
     ) {
-        let options = Options {
+        let options = LiveOptions::of(&Options {
             max_memory: bound * MB,
             write_buffer_size: (buffer * MB) as usize,
             block_cache_size: (cache * MB) as usize,
             ..Options::default()
-        };
+        });
         let size = cache_size(&options, rows * MB, others * MB);
         prop_assert!(size <= cache * MB);
         prop_assert!(size + others * MB <= options.max_memory || size <= least_cache(&options));

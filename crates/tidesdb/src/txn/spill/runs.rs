@@ -247,7 +247,7 @@ impl Runs {
     /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
     /// I/O, disk full, `Interrupted`.
     pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
-        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
+        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options_now()));
         let mut tables = Vec::new();
         for (family, bytes) in memory.families() {
             let options = table_options(store, family);
@@ -318,7 +318,7 @@ impl Runs {
             for table in merged.iter().flat_map(|run| &run.tables) {
                 *families.entry(table.meta().family).or_default() += table.meta().len;
             }
-            let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
+            let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options_now()));
             let mut tables = Vec::new();
             for (family, bytes) in families {
                 let mut iter = MergingVersionIterator::new(version_iters(merged, family));

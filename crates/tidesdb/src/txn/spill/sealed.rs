@@ -34,9 +34,9 @@ impl SealedRuns {
         let count = runs.list.len() + usize::from(!memory.is_empty());
         let plain = runs.list.iter().all(|run| run.is_plain()) && memory.is_plain();
         let spilled: u64 = runs.list.iter().map(SpilledRun::len).sum();
-        let few = count == 1
-            || (count <= MAX_RUNS && spilled > store.options.spill_bound() as u64 * ONE_RUN_BOUNDS);
-        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options));
+        let few =
+            count == 1 || (count <= MAX_RUNS && spilled > store.live.spill_bound() as u64 * ONE_RUN_BOUNDS);
+        let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options_now()));
         let mut written = Vec::new();
         // That of the run with what is written here.
         let mut ordinal = 1;

@@ -47,10 +47,10 @@ impl Transaction {
     /// together take their memory or nearly all locks that there may be.
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
-        let options = &self.store.options;
-        let (size, bound) = (self.batch.size(), options.spill_bound());
+        let live = &self.store.live;
+        let (size, bound) = (self.batch.size(), live.spill_bound());
         let crowded = size > LARGE_BATCH && size > self.store.share_of_transaction();
-        let many = self.batch.len() > options.lock_bound() / CROWDED_SHARE;
+        let many = self.batch.len() > live.lock_bound() / CROWDED_SHARE;
         if size > bound || crowded || (many && self.transactions.locks.is_scarce(&self.owner)) {
             return self.spill(&[]);
         }
@@ -124,7 +124,7 @@ impl Transaction {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
         let bytes = changes.iter().map(|change| change.kind.value().len()).sum::<usize>()
             + more.map_or(0, |(_, pieces)| pieces.iter().map(|piece| piece.len()).sum());
-        if bytes > self.store.options.spill_bound() {
+        if bytes > self.store.live.spill_bound() {
             let taken = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
             let written = self.write_large(changes, more);
             self.store.give_back_row(taken);
@@ -177,7 +177,7 @@ impl Transaction {
             self.spill(&[]).map_err(|e| (0, e))?;
         }
         let mark = self.batch.mark();
-        let small = LARGE_BATCH.min(self.store.options.spill_bound());
+        let small = LARGE_BATCH.min(self.store.live.spill_bound());
         let mut large = Vec::new();
         for (index, change) in changes.iter().enumerate() {
             let value = value_of(changes, more, index);
@@ -308,8 +308,7 @@ impl Transaction {
         if !self.locks.unlocked_puts {
             return Ok(());
         }
-        if !self.batch.runs().is_empty() && self.batch.len() > self.store.options.lock_bound() / CROWDED_SHARE
-        {
+        if !self.batch.runs().is_empty() && self.batch.len() > self.store.live.lock_bound() / CROWDED_SHARE {
             return self.spill(&[]);
         }
         // A dropped row log has no locks any more: the lock table would keep new ones for ever.

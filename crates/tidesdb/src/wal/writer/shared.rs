@@ -44,6 +44,8 @@ pub(super) struct Core {
     pub(super) reason: Mutex<Option<String>>,
     pub(super) background: Mutex<Background>,
     pub(super) wake: Condvar,
+    /// `WalOptions::max_outstanding`, as it is now.
+    pub(super) max_outstanding: AtomicU64,
     /// Microseconds between background syncs; `u64::MAX`: there are none.
     pub(super) interval: AtomicU64,
     pub(super) callbacks: Mutex<Vec<(Ticket, Callback)>>,

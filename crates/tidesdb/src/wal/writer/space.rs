@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +113,9 @@ impl Core {
                 return Err(self.read_only());
             }
             let outstanding = queue.outstanding;
-            if outstanding > 0 && outstanding.saturating_add(need) > self.options.max_outstanding {
+            if outstanding > 0
+                && outstanding.saturating_add(need) > self.max_outstanding.load(Ordering::Relaxed)
+            {
                 if (wait_limit.interrupted)() {
                     return Err(Error::Interrupted);
                 }
