@@ -687,6 +687,10 @@ int tidesdb_compact(tidesdb_family *family, tidesdb_txn *txn);
    as above. */
 int tidesdb_verify(tidesdb_family *family, tidesdb_txn *txn);
 
+/* Bytes in files that were written under other options than the family has now, or by an earlier build that did not say
+ * under which: tidesdb_compact() rewrites them. Opens files that nobody has read yet. */
+int tidesdb_family_old_form(tidesdb_family *family, uint64_t *bytes);
+
 typedef struct tidesdb_stats {
   size_t struct_size;
   uint64_t column_families, global_sequence, memtable_bytes, txn_memory_bytes, memory_limit;
@@ -735,6 +739,7 @@ typedef struct tidesdb_family_info {
   tidesdb_family_options options;
   tidesdb_family_stats stats;
   uint64_t created_seq; /* sequence before which snapshots may not read it */
+  uint64_t old_form_bytes; /* tidesdb_family_old_form() */
   uint32_t id;
 } tidesdb_family_info;
 /* By number. */

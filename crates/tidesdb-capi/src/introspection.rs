@@ -65,6 +65,7 @@ pub struct FamilyInfoC {
     pub(crate) options: FamilyOptionsC,
     pub(crate) stats: FamilyStatsC,
     pub(crate) created_seq: u64,
+    pub(crate) old_form_bytes: u64,
     pub(crate) id: u32,
 }
 
@@ -84,6 +85,7 @@ pub unsafe extern "C" fn tidesdb_families(
             options: FamilyOptionsC::of(&info.family.options()),
             stats: FamilyStatsC::of(&info.stats),
             created_seq: info.family.created_seq(),
+            old_form_bytes: info.old_form_bytes,
             id: info.family.id(),
         });
         // SAFETY: as above.

@@ -213,7 +213,13 @@ fn structs_agree_with_the_header() {
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);
-    check!(c, rust, "tidesdb_family_info", FamilyInfoC, [name, options, stats, created_seq, id]);
+    check!(
+        c,
+        rust,
+        "tidesdb_family_info",
+        FamilyInfoC,
+        [name, options, stats, created_seq, old_form_bytes, id]
+    );
     check!(
         c,
         rust,

@@ -110,6 +110,19 @@ pub unsafe extern "C" fn tidesdb_family_get_stats(
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_family_old_form(family: *mut FamilyHandle, size: *mut u64) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given(family)? };
+        let old = handle.db.old_form_bytes(&handle.family)?;
+        // SAFETY: as above.
+        unsafe { answer(size, old)? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_compact(family: *mut FamilyHandle, txn: *mut TxnHandle) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.

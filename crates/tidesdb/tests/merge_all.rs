@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sim::{begin, open};
 use tidesdb::internal::io::FaultyDisk;
-use tidesdb::{FamilyOptions, Options, SyncMode};
+use tidesdb::{Compression, FamilyOptions, Options, SyncMode};
 
 /// What is written after it began is not its work: it ends although every step of it finds a new run in level 0.
 #[test]
@@ -80,4 +80,49 @@ fn it_stops_no_writer() {
         written
     });
     assert_eq!(written, Ok(()));
+}
+
+/// A merged table in the last level is rewritten when its options have changed, and only then.
+#[test]
+fn it_rewrites_what_was_written_under_other_options() {
+    let disk = FaultyDisk::new(1);
+    let options =
+        Options { compaction_threads: 0, target_file_size: 64 << 10, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let with = |compression| FamilyOptions { compression, ..FamilyOptions::default() };
+    let family = db.create_family(b"t", with(Compression::None)).expect("creates");
+    for n in 0..600u32 {
+        let mut txn = begin(&db);
+        txn.put(&family, &n.to_be_bytes(), &[7; 1_000]).expect("puts");
+        txn.commit().expect("commits");
+    }
+    db.compact(&family).expect("merges");
+    let (old, data) = (
+        || db.old_form_bytes(&family).expect("reads"),
+        || db.family_stats(&family).expect("there").data_bytes,
+    );
+    let before = data();
+    assert!(before > 600_000);
+    assert_eq!(old(), 0);
+    let tables = || db.tables().into_iter().filter(|table| table.family == family.id()).count();
+    assert!(tables() > 2, "some files are rewritten one by one");
+
+    let mut ddl = db.ddl().expect("begins");
+    ddl.set_options(b"t", with(Compression::Zstd)).expect("changes");
+    ddl.commit().expect("commits");
+    assert_eq!((old(), data()), (before, before), "the files are as they were");
+    db.compact(&family).expect("rewrites");
+    assert_eq!(old(), 0);
+    assert!(data() < before / 10, "{} of {before}", data());
+    assert_eq!(sim::rows(&db, &family).expect("reads").len(), 600);
+
+    let written = db.stats().compaction_bytes_written;
+    db.compact(&family).expect("has nothing to do");
+    assert_eq!(db.stats().compaction_bytes_written, written);
+
+    // What a table says of itself outlives the store.
+    db.close().expect("closes");
+    let db = open(&disk, &options).expect("opens again");
+    let family = db.family(b"t").expect("there");
+    assert_eq!(db.old_form_bytes(&family).expect("reads"), 0);
 }

@@ -30,6 +30,11 @@ tidesdb_family_stats stats_of(tidesdb_family *family) {
   return stats;
 }
 
+ulonglong old_form_bytes(tidesdb_family *family) {
+  uint64_t bytes = 0;
+  return tidesdb_family_old_form(family, &bytes) == TIDESDB_OK ? bytes : 0;
+}
+
 /* Whether what is asked for is shown to somebody (SHOW TABLE STATUS, INFORMATION_SCHEMA). Of a partitioned
    table the partitions are asked with VARIABLE_EXTRA alone. */
 bool is_shown(uint flag) { return flag & (HA_STATUS_TIME | HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA); }
@@ -39,7 +44,8 @@ bool is_shown(uint flag) { return flag & (HA_STATUS_TIME | HA_STATUS_OPEN | HA_S
 /*
   Rows: counted by the engine. Lengths: bytes of the table's files, however old what is in them, and what is
   in memory, which is not in files yet; a key there counts with its newest value. Files have no room to be
-  filled again, so nothing is free.
+  filled again. Free is what OPTIMIZE TABLE would rewrite, because it was written under other options: neither
+  Create_options nor Comment of SHOW TABLE STATUS ask the engine.
 */
 void ha_tidesdb::fill_variable_statistics(bool shown) {
   const tidesdb_family_stats rows = stats_of(open_table_->primary());
@@ -53,10 +59,12 @@ void ha_tidesdb::fill_variable_statistics(bool shown) {
   stats.block_size = IO_SIZE;
   if (shown) {
     stats.index_file_length = 0;
+    stats.delete_length = old_form_bytes(open_table_->primary());
     for (uint i = 0; i < table_share->keys; i++) {
       if (is_primary(i)) continue;
       const tidesdb_family_stats entries = stats_of(open_table_->index(i));
       stats.index_file_length += entries.data_bytes + entries.memtable_bytes;
+      stats.delete_length += old_form_bytes(open_table_->index(i));
     }
     return;
   }

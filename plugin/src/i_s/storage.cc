@@ -39,6 +39,7 @@ ST_FIELD_INFO column_families[] = {Show::Column("FAMILY_ID", Show::ULonglong(), 
                                    Show::Column("BLOOM_FPR", Show::ULonglong(), NULLABLE),
                                    Show::Column("SYNC_MODE", Show::Varchar(16), NULLABLE),
                                    Show::Column("BIRTH_SEQ", Show::ULonglong(), NOT_NULL),
+                                   Show::Column("OLD_FORM_BYTES", Show::ULonglong(), NOT_NULL),
                                    Show::CEnd()};
 
 const char *compression_name(uint8_t compression) {
@@ -67,6 +68,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
   else
     row->null();
   row->number(info->created_seq);
+  row->number(info->old_form_bytes);
   return row->store();
 }
 

@@ -1,5 +1,6 @@
 //! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,8 +203,28 @@ impl Maintenance {
         }
     }
 
+    /// Bytes of the family's tables that were written under other options than it has now.
+    pub(crate) fn old_form_bytes(&self, family: &Family) -> Result<u64> {
+        let (version, options) = (self.store.versions.current(), family.options());
+        let mut bytes = 0;
+        for (_, table) in version.family(family.id()).iter().flat_map(|levels| levels.tables()) {
+            bytes += if table.is_in_old_form(&options)? { table.meta().len } else { 0 };
+        }
+        Ok(bytes)
+    }
+
+    /// Files of the family's tables in its last level that were written under other options than it has now. A damaged
+    /// one is not among them: nobody can rewrite it.
+    fn old_tables(&self, family: &Family) -> HashSet<FileNo> {
+        let (version, options) = (self.store.versions.current(), family.options());
+        let levels = version.family(family.id());
+        let last = levels.iter().flat_map(|levels| levels.levels.last()).flat_map(|level| level.tables());
+        let old = last.filter(|table| table.is_in_old_form(&options).unwrap_or(false));
+        old.map(|table| table.file.number()).collect()
+    }
+
     /// Merges all runs of a family that are there now into its last level, and rewrites those of it with entries that
-    /// have expired; when interrupted, what was merged so far stays so.
+    /// have expired, and those written under other options; when interrupted, what was merged so far stays so.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let expired_at = self.store.expired_at();
         // Later runs of level 0 are not waited for: under writes there is always one more.
@@ -213,6 +234,7 @@ impl Maintenance {
         drop(version);
         loop {
             family.check_live()?;
+            let old = self.old_tables(family);
             let picked = self.reservations.with(&self.store.versions, |version, reservations| {
                 let levels = version.family(family.id())?;
                 let from = first_level(levels, upto)?;
@@ -221,7 +243,7 @@ impl Maintenance {
                 }
                 let deepest = levels.levels.len().max(1) as u8;
                 let task = if from == deepest {
-                    in_last_level(levels, deepest, expired_at)?
+                    in_last_level(levels, deepest, expired_at, &old)?
                 } else {
                     let below = |level: &u8| levels.level(*level).is_some();
                     whole_level(levels, upto, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
@@ -266,11 +288,12 @@ fn first_level(levels: &FamilyLevels, upto: MemtableId) -> Option<u8> {
     tables_upto(levels, upto).map(|(level, _)| level).min()
 }
 
-/// The rewrite of a table of the last level with entries that have expired; it has none after that.
-fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64) -> Option<Task> {
+/// The rewrite of a table of the last level with entries that have expired, or in an old form; it has none after that.
+fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64, old: &HashSet<FileNo>) -> Option<Task> {
     let has_expired =
         |table: &&TableHandle| table.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
-    let table = levels.level(level)?.tables().iter().find(has_expired)?;
+    let is_due = |table: &&TableHandle| has_expired(table) || old.contains(&table.file.number());
+    let table = levels.level(level)?.tables().iter().find(is_due)?;
     Some(Task {
         reason: Reason::Manual,
         score: 0,

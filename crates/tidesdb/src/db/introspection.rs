@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::compaction::history::Record;
 use crate::db::stats::FamilyStats;
 use crate::db::Db;
+use crate::error::Result;
 use crate::lock::{KeyPrefix, LockDump};
 use crate::store::family::Family;
 use crate::txn::transaction_list::TransactionInfo;
@@ -18,6 +19,8 @@ pub struct FamilyInfo {
     pub family: Arc<Family>,
     /// Its figures.
     pub stats: FamilyStats,
+    /// See [`Db::old_form_bytes`]; of a damaged one what could be read.
+    pub old_form_bytes: u64,
 }
 
 /// A table: one family's part of a table file.
@@ -72,9 +75,18 @@ impl Db {
         // One that is dropped meanwhile is left out.
         let with_stats = |family: Arc<Family>| {
             let stats = self.family_stats(&family).ok()?;
-            Some(FamilyInfo { family, stats })
+            let old_form_bytes = self.old_form_bytes(&family).unwrap_or(0);
+            Some(FamilyInfo { family, stats, old_form_bytes })
         };
         all.into_iter().filter_map(with_stats).collect()
+    }
+
+    /// Bytes in files that were written under other options than the family has now, or by an earlier build that did not
+    /// say under which. [`Db::compact`] rewrites them. Opens every table of the family that nobody has read yet.
+    pub fn old_form_bytes(&self, family: &Family) -> Result<u64> {
+        self.store().check_open()?;
+        family.check_live()?;
+        self.maintenance.old_form_bytes(family)
     }
 
     /// The name of a family; empty when there is none of this number.

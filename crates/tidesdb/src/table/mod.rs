@@ -50,7 +50,7 @@ pub const fn next_table_offset(len: u64) -> u64 {
 }
 
 /// What shapes a table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsTableOptions {
     /// Compression of data blocks.
     pub compression: Compression,
@@ -91,6 +91,13 @@ impl SsTableOptions {
             prefix_len: family.prefix_len,
             use_btree: family.use_btree,
         }
+    }
+}
+
+impl SsTableOptions {
+    /// Whether a table written under these options is as one that is written now, at some level.
+    pub fn are_of(&self, family: &FamilyOptions) -> bool {
+        [true, false].into_iter().any(|bottom| SsTableOptions::of_family(family, bottom) == *self)
     }
 }
 

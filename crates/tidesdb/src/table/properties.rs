@@ -2,7 +2,9 @@
 //! (`docs/format/table.md`, "Properties").
 
 use super::block::DecodeError;
+use super::SsTableOptions;
 use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
+use crate::options::Compression;
 use crate::types::Seq;
 
 /// What a table says of itself.
@@ -30,6 +32,8 @@ pub struct Properties {
     pub data_blocks: u64,
     /// Bytes of data blocks on disk, trailers included.
     pub data_bytes: u64,
+    /// The options that it was written under; `None`: by an earlier build, which did not say.
+    pub options: Option<SsTableOptions>,
 }
 
 impl Properties {
@@ -58,6 +62,9 @@ impl Properties {
         }
         put(11, &number(self.data_blocks));
         put(12, &number(self.data_bytes));
+        if let Some(options) = &self.options {
+            put(13, &encode_options(options));
+        }
         out
     }
 
@@ -94,11 +101,39 @@ impl Properties {
                 }
                 11 => properties.data_blocks = number()?,
                 12 => properties.data_bytes = number()?,
+                13 => properties.options = decode_options(value),
                 _ => {}
             }
         }
         Ok(properties)
     }
+}
+
+fn encode_options(options: &SsTableOptions) -> Vec<u8> {
+    let mut out = Vec::new();
+    let numbers = [
+        options.compression as u64,
+        options.block_size.into(),
+        options.bits_per_key.into(),
+        options.prefix_len.into(),
+        options.use_btree.into(),
+    ];
+    numbers.into_iter().for_each(|number| put_varint(&mut out, number));
+    out
+}
+
+/// `None`: of a later build, with what this one does not know.
+fn decode_options(bytes: &[u8]) -> Option<SsTableOptions> {
+    let mut at = 0;
+    let mut number = || u32::try_from(get_varint(bytes, &mut at)?).ok();
+    let options = SsTableOptions {
+        compression: Compression::from_byte(u8::try_from(number()?).ok()?)?,
+        block_size: number()?,
+        bits_per_key: number()?,
+        prefix_len: number()?,
+        use_btree: number()? != 0,
+    };
+    (at == bytes.len()).then_some(options)
 }
 
 #[cfg(test)]
@@ -119,6 +154,7 @@ mod tests {
             expiry: Some((7, 9)),
             data_blocks: 3,
             data_bytes: 12_000,
+            options: Some(SsTableOptions { prefix_len: 300, ..SsTableOptions::default() }),
         };
         let bytes = properties.encode();
         assert_eq!(Properties::decode(&bytes), Ok(properties.clone()));

@@ -17,6 +17,7 @@ use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Res
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
+use crate::options::FamilyOptions;
 use crate::types::{FileNo, Seq, MAX_SEQ};
 
 /// Bytes at a table's end that are read at once when it is opened: footer, properties and, in most
@@ -89,6 +90,12 @@ impl SsTable {
     /// What it says of itself; opens it.
     pub fn properties(&self) -> Result<&Properties> {
         Ok(&self.opened()?.properties)
+    }
+
+    /// Whether it was written under other options than `family` has now, or by an earlier build that did not say under
+    /// which; opens it.
+    pub fn is_in_old_form(&self, family: &FamilyOptions) -> Result<bool> {
+        Ok(!self.properties()?.options.as_ref().is_some_and(|options| options.are_of(family)))
     }
 
     /// Whether `key` lies between the fences.

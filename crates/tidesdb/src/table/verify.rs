@@ -268,6 +268,8 @@ impl Walk<'_> {
         self.check.entries = self.seen.entries;
         self.check.keys = self.seen.keys;
         self.check.tombstones = self.seen.tombstones;
+        // What no entry tells.
+        self.seen.options.clone_from(&properties.options);
         if self.seen != *properties {
             return Err(self.table.damage(at, DecodeError("properties do not agree with the entries")));
         }
