@@ -58,7 +58,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-plugin links server stop shell restore test test-setup \
   test-engine test-sort test-mtr test-galera test-short test-install test-deb test-suites \
-  test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual test-scale-out manual \
+  test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report test-alerts lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual test-scale-out manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
 # A line for the person who waits: $(call say,text).
@@ -183,6 +183,10 @@ test-scale-out: links engine ## Spider over TidesDB: the manual's chapter as wri
 	@scripts/setup/packages.sh python3
 	@MANUAL_WORK=$(BUILD)/manual-test scripts/test/manual.py scale-out
 	@SCALE_WORK=$(BUILD)/scale-test ROUNDS=$(ROUNDS) scripts/test/scale-out.py $(SEED)
+
+test-alerts: ## the manual's alerts by Prometheus' promtool, which Debian's package has; some seconds
+	@$(call say,checking docs/manual/alerts.yml with promtool (some seconds))
+	@WORK=$(BUILD)/alerts-test scripts/test/alerts.sh
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
 	@$(call say,installing the library and building programs against it (half a minute))

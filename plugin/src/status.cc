@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "foreign/declaration.h"
+#include "handler/row_counts.h"
 #include "store/store.h"
 #include "txn/admission.h"
 
@@ -19,6 +20,7 @@ constexpr ulonglong VERSION_HEX = 0x000100;
 struct Shown {
   tidesdb_stats stats;
   AdmissionFigures admission;
+  RowCounts rows;
   const char *version;
   ulonglong version_hex;
   ulonglong memory_pressure;
@@ -58,6 +60,8 @@ struct Variable {
     name, offsetof(Shown, admission) + offsetof(AdmissionFigures, member), SHOW_ULONGLONG, true, comment, \
         false                                                                                             \
   }
+#define ROWS(name, member, comment) \
+  { name, offsetof(Shown, rows) + offsetof(RowCounts, member), SHOW_ULONGLONG, true, comment, false }
 #define OTHER(name, member, type, comment) \
   { name, offsetof(Shown, member), type, false, comment, false }
 #define PLUGIN_COUNTER(name, member, comment) \
@@ -141,8 +145,28 @@ constexpr Variable variables[] = {
     GAUGE("compaction_debt_bytes", compaction_debt_bytes, "bytes that are due for compaction"),
     COUNTER("user_bytes_written", user_bytes_written, "bytes of keys and values that were committed"),
     COUNTER("flush_count", flush_count, "flushes"),
+    COUNTER("flush_us", flush_us, "microseconds that flushes took"),
+    COUNTER("flush_failures", flush_failures, "flushes that failed; each is tried again"),
     COUNTER("compaction_count", compaction_count, "compactions"),
+    COUNTER("compaction_us", compaction_us, "microseconds that compactions took"),
+    COUNTER("compaction_failures", compaction_failures, "compactions that failed; each is tried again"),
+    GAUGE("set_aside_families", set_aside_families,
+          "tables and indexes that compactions pass over for a while, because one failed"),
+    COUNTER("damage_met", damage_met, "times that a read or background work met damaged data"),
+    GAUGE("missing_files", missing_files, "table files that are gone"),
+    GAUGE("read_only", read_only, "1: the log failed, changes are refused until a restart"),
+    GAUGE("free_space_bytes", free_space_bytes, "bytes free on the store's file system"),
+    GAUGE("oldest_snapshot_seconds", oldest_snapshot_seconds,
+          "seconds since the oldest transaction that holds a snapshot began"),
+    ROWS("rows_read", read, "rows read by statements, by the server's count"),
+    ROWS("rows_changed", changed, "rows inserted, updated and deleted by statements"),
+    COUNTER("get_samples", get_samples, "searches for a key that were measured, one of 256"),
+    COUNTER("get_sample_us", get_sample_us, "microseconds that these took"),
+    COUNTER("commit_samples", commit_samples, "commits that were measured, one of 64"),
+    COUNTER("commit_sample_us", commit_sample_us,
+            "microseconds that these took, from the place in the order to the answer"),
     COUNTER("wal_syncs", wal_syncs, "syncs of the log"),
+    COUNTER("wal_sync_us", wal_sync_us, "microseconds that they took"),
     COUNTER("wal_groups", wal_groups, "groups of commits written to the log"),
     COUNTER("wal_full", wal_full, "times that commits had to wait for room in the log"),
     COUNTER("commits", commits, "commits with changes"),
@@ -165,6 +189,7 @@ Shown look(tidesdb_db *db) {
   if (db) tidesdb_get_stats(db, &shown.stats);
   const tidesdb_stats &stats = shown.stats;
   shown.admission = admission_figures();
+  shown.rows = row_counts();
   shown.passed_entries = passed_index_entries();
   shown.version = tidesdb_version();
   shown.version_hex = VERSION_HEX;

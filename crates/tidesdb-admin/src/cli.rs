@@ -65,6 +65,8 @@ pub enum Command {
     Log(Log),
     /// List for each table of a running server whether it can become TidesDB, and print the statements
     Advise(Advise),
+    /// Print a running server's figures for Prometheus, under the names that mysqld_exporter gives them
+    Metrics(Metrics),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -83,7 +85,11 @@ impl Command {
     pub fn only_prints(&self) -> bool {
         matches!(
             self,
-            Command::Stats { .. } | Command::Dump(_) | Command::Advise(_) | Command::Completions { .. }
+            Command::Stats { .. }
+                | Command::Dump(_)
+                | Command::Advise(_)
+                | Command::Metrics(_)
+                | Command::Completions { .. }
         )
     }
 
@@ -327,6 +333,28 @@ pub struct Advise {
     /// Megabytes that the server copies in a second, for the time in the report
     #[arg(long, value_name = "MEGABYTES", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: u64,
+}
+
+#[derive(Args, Debug)]
+pub struct Metrics {
+    /// The server's socket; by default that of Debian's server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    pub socket: Option<PathBuf>,
+    /// The server's host, for TCP
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Its port
+    #[arg(long, value_name = "NUMBER", default_value_t = 3306, requires = "host")]
+    pub port: u16,
+    /// The user, who needs the PROCESS privilege
+    #[arg(long, value_name = "NAME", default_value = "root")]
+    pub user: String,
+    /// A file whose first line is the password
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Write them to FILE, which is replaced as a whole: a .prom file of node_exporter
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
 }
 
 /// Which statements `advise --sql` prints.

@@ -11,6 +11,7 @@
 //! - `one_table`: one table of a backup, into a running server
 //! - `programs`: those of the running server
 //! - `advise`: which tables of a server can become TidesDB
+//! - `metrics`: a server's figures for Prometheus
 //! - `install`: man pages and completions
 
 mod advise;
@@ -21,6 +22,7 @@ mod connection;
 mod dump;
 mod home;
 mod install;
+mod metrics;
 mod moment;
 mod one_table;
 mod output;
@@ -113,6 +115,7 @@ fn execute(
         }
         Command::Dump(command) => dump::run(&disk, command, out, err),
         Command::Advise(options) => advise::run(&options, out),
+        Command::Metrics(options) => metrics::run(&options, out),
         Command::Completions { shell } => install::completions(shell, out),
         Command::Man { directory } => install::man_pages(&directory, out),
     }

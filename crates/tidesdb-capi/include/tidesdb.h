@@ -716,6 +716,16 @@ typedef struct tidesdb_stats {
   uint64_t memory_shortage; /* 0: none; 1: the cache is smaller than its option; 2: compactions wait, too; 3: writers, too */
   uint64_t cache_capacity;  /* bytes that the cache may have now */
   uint64_t memory_background_waits, memory_writer_waits; /* times that compactions, and writers, waited for memory */
+  /* Searches for a key and commits (from their place in the order to the answer) that were measured, one of 256 and
+   * one of 64, and microseconds that these took together. */
+  uint64_t get_samples, get_sample_us, commit_samples, commit_sample_us;
+  uint64_t wal_sync_us, flush_us, compaction_us, flush_failures, compaction_failures;
+  uint64_t damage_met;              /* times that a call or background work met damaged data */
+  uint64_t set_aside_families;      /* that merges pass over for a while, because one failed */
+  uint64_t missing_files;
+  uint64_t read_only;               /* 1: changes are refused */
+  uint64_t oldest_snapshot_seconds; /* since the oldest transaction with a snapshot began; 0: none has one */
+  uint64_t free_space_bytes;        /* where the store lies; TIDESDB_UNKNOWN */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::Error;
 
@@ -64,9 +65,20 @@ fn remember(message: &str) {
     LAST.with(|last| *last.borrow_mut() = CString::new(clean).unwrap_or_default());
 }
 
+/// Calls that answered with damaged data.
+static DAMAGE: AtomicU64 = AtomicU64::new(0);
+
+/// Calls since the start of the process that answered with damaged data.
+pub(crate) fn damage_met() -> u64 {
+    DAMAGE.load(Ordering::Relaxed)
+}
+
 /// The status of an error, whose message is remembered for the calling thread.
 pub(crate) fn fail(error: &Error) -> c_int {
     remember(&error.to_string());
+    if matches!(error, Error::Corruption { .. }) {
+        DAMAGE.fetch_add(1, Ordering::Relaxed);
+    }
     match error {
         Error::Duplicate => DUPLICATE,
         Error::Conflict => CONFLICT,

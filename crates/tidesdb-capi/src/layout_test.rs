@@ -210,6 +210,21 @@ fn structs_agree_with_the_header() {
             cache_capacity,
             memory_background_waits,
             memory_writer_waits,
+            get_samples,
+            get_sample_us,
+            commit_samples,
+            commit_sample_us,
+            wal_sync_us,
+            flush_us,
+            compaction_us,
+            flush_failures,
+            compaction_failures,
+            damage_met,
+            set_aside_families,
+            missing_files,
+            read_only,
+            oldest_snapshot_seconds,
+            free_space_bytes,
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);

@@ -56,8 +56,8 @@
 //!
 //! # The rooms
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`, `memory_gauge`; `io` (the one
-//! trait to the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`;
+//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`, `memory_gauge`, `latency`; `io` (the
+//! one trait to the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`;
 //! `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`;
 //! `db`; `backup`; `api` (the types of this page). The module `internal` hands out the parts that the C interface, the
 //! tests and the laboratory work with.
@@ -76,6 +76,7 @@ mod format;
 pub mod internal;
 mod io;
 mod iter;
+mod latency;
 mod lock;
 mod memory_gauge;
 mod memtable;

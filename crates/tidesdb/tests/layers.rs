@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 21] = [
+const ROOMS: [&str; 22] = [
     "error",
     "options",
     "types",
     "ttl",
     "memory_gauge",
+    "latency",
     "io",
     "format",
     "cache",

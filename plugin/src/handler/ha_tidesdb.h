@@ -37,6 +37,7 @@
 #include "key/ascending_keys.h"
 #include "key/key_codec.h"
 #include "key/sql_headers.h"
+#include "handler/row_counts.h"
 #include "handler/child_table.h"
 #include "handler/lifetimes.h"
 #include "handler/lock_choice.h"
@@ -429,6 +430,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* nullptr: the handler has no part in a statement. A session may end, or be another's, while the handler
      waits in the table cache. */
   tidesdb::Session *session_ = nullptr;
+  tidesdb::RowsOfStatement rows_of_statement_;
   tidesdb::LockChoice lock_choice_;
   tidesdb::HeldTableLocks table_locks_;
   tidesdb::Lifetimes lifetimes_;

@@ -113,6 +113,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     return refuse_own_files();
   if (lock_type == F_UNLCK) {
     scan_.leave_statement();
+    rows_of_statement_.end(thd->thread_id, counted_reads(*this), counted_changes(*this));
     int error = 0;
     if (bulk_) {
       error = bulk_->finish();
@@ -121,6 +122,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
     session_ = nullptr;
     return error;
   }
+  rows_of_statement_.begin(counted_reads(*this), counted_changes(*this));
   if (lock_type == F_WRLCK) lock_choice_.choose_both(RowLock::EXCLUSIVE);
   if (lock_type == F_WRLCK && disk_is_short_of(thd)) return note_short_disk(thd);
   return enter_statement(thd, lock_type == F_WRLCK);

@@ -13,6 +13,7 @@ use crate::db::maintenance::Maintenance;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
 use crate::iter::VersionIterator;
+use crate::latency;
 use crate::memtable::Memtable;
 use crate::options::LogLevel;
 use crate::store::memory;
@@ -265,6 +266,7 @@ impl Maintenance {
                     self.store.heap_trim.trim();
                 }
                 Err(error) => {
+                    self.store.stats.count_failed_flush(&error);
                     self.store.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
                     // What it wrote would be in the way of the next attempt where space is short.
                     self.store.unlink_unused();
@@ -291,6 +293,7 @@ impl Maintenance {
         self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let begun = Instant::now();
+        let measured = latency::begin();
         let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
@@ -316,6 +319,7 @@ impl Maintenance {
             return Err(error);
         }
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
+        self.store.stats.flush_times.end(measured);
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
         if memory >= self.store.live.write_buffer_size() / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
@@ -413,6 +417,7 @@ impl Maintenance {
                 Ok(false) => seen = self.work_signal.wait(seen),
                 Err(Error::Interrupted) => {}
                 Err(error) => {
+                    self.store.stats.count_failed_merge(&error);
                     self.store
                         .log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
                     self.store.unlink_unused();

@@ -13,6 +13,7 @@ use crate::compaction::{self};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::flush::table_files::large_table_bound;
+use crate::latency;
 use crate::options::FamilyOptions;
 use crate::store::family::Family;
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -74,6 +75,7 @@ impl Maintenance {
         let live = self.store.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
+        let begun = latency::begin();
         let mut result = run(&JobContext {
             versions: &self.store.versions,
             live: &live,
@@ -81,6 +83,7 @@ impl Maintenance {
             pace: &pace,
             large_table: large_table_bound(&self.store.options_now()),
         });
+        self.store.stats.merge_times.end(begun);
         if let Ok(done) = &mut result {
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }

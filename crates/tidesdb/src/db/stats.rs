@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::db::introspection::Densest;
 use crate::db::Db;
 use crate::error::Result;
+use crate::latency::Measured;
 use crate::lock::LockStats;
 use crate::store::family::Family;
 use crate::store::memory::{MemoryUse, Shortage};
@@ -95,6 +96,26 @@ pub struct StoreStats {
     pub snapshots: u64,
     /// Seconds by which the wall clock is behind the clock by which keys expire.
     pub expiry_lag: u64,
+    /// Searches for a key, a sample.
+    pub gets: Measured,
+    /// Commits from their place in the order to the answer, a sample.
+    pub commit_times: Measured,
+    pub sync_times: Measured,
+    pub flush_times: Measured,
+    pub merge_times: Measured,
+    pub flush_failures: u64,
+    pub merge_failures: u64,
+    /// Times that background work met damage.
+    pub corruptions: u64,
+    /// Families that merges pass over for a while, because one failed.
+    pub set_aside_families: u64,
+    /// Files that are gone.
+    pub missing_files: u64,
+    /// Every change is refused: the log failed, or the store was opened so.
+    pub is_read_only: bool,
+    /// Age of the oldest transaction that holds a snapshot.
+    pub oldest_snapshot_seconds: u64,
+    pub free_space: u64,
 }
 
 impl Db {
@@ -202,7 +223,27 @@ impl Db {
             spilled_runs: of(&store.stats.spilled_runs),
             cancelled_pairs: of(&store.stats.cancelled_pairs),
             snapshots: snapshots as u64,
+            gets: store.stats.gets.get(),
+            commit_times: store.stats.commit_times.get(),
+            sync_times: store.wal.sync_times(),
+            flush_times: store.stats.flush_times.get(),
+            merge_times: store.stats.merge_times.get(),
+            flush_failures: of(&store.stats.flush_failures),
+            merge_failures: of(&store.stats.merge_failures),
+            corruptions: of(&store.stats.corruptions),
+            set_aside_families: self.maintenance.reservations.set_aside().suspects().len() as u64,
+            missing_files: store.versions.missing().len() as u64,
+            is_read_only: store.check_writable().is_err(),
+            oldest_snapshot_seconds: self.oldest_snapshot_age() / 1_000_000,
+            free_space: store.free_space(),
         }
+    }
+
+    /// Microseconds since the oldest of the transactions that hold a snapshot began.
+    fn oldest_snapshot_age(&self) -> u64 {
+        let begun = self.transactions().into_iter().filter(|txn| txn.snapshot.is_some());
+        let oldest = begun.filter_map(|txn| txn.begun_us).min();
+        oldest.map_or(0, |begun| self.now_micros().saturating_sub(begun))
     }
 
     /// A readable report of the store.

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::error::Error;
+use crate::latency::Latency;
+
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub struct Stats {
@@ -41,9 +44,40 @@ pub struct Stats {
     pub spilled_runs: AtomicU64,
     /// Puts that flushes and compactions dropped together with their single delete.
     pub cancelled_pairs: AtomicU64,
+    /// Searches for a key in memtables and files, one of 256.
+    pub gets: Latency,
+    /// Commits from their place in the order to the answer, one of 64.
+    pub commit_times: Latency,
+    /// Flushes.
+    pub flush_times: Latency,
+    /// Merges, and rewrites of files.
+    pub merge_times: Latency,
+    /// Flushes that failed; each is tried again.
+    pub flush_failures: AtomicU64,
+    /// Merges that failed; each is tried again.
+    pub merge_failures: AtomicU64,
+    /// Times that background work met damage.
+    pub corruptions: AtomicU64,
 }
 
 impl Stats {
+    /// A flush failed.
+    pub(crate) fn count_failed_flush(&self, error: &Error) {
+        self.flush_failures.fetch_add(1, Ordering::Relaxed);
+        self.count_damage(error);
+    }
+
+    /// A merge failed.
+    pub(crate) fn count_failed_merge(&self, error: &Error) {
+        self.merge_failures.fetch_add(1, Ordering::Relaxed);
+        self.count_damage(error);
+    }
+
+    fn count_damage(&self, error: &Error) {
+        let damaged = matches!(error, Error::Corruption { .. });
+        self.corruptions.fetch_add(damaged.into(), Ordering::Relaxed);
+    }
+
     /// Counts a wait of a writer.
     pub(crate) fn count_backpressure<T>(&self, wait: impl FnOnce() -> T) -> T {
         let begun = Instant::now();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::latency;
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::options::SyncMode;
@@ -27,6 +28,9 @@ pub(crate) const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// Commits between two looks at the snapshot slots.
 const OLDEST_SNAPSHOT_EVERY: u64 = 32;
+
+/// A clock is read for one commit of so many, by its sequence number.
+pub(crate) const COMMITS_PER_SAMPLE: u64 = 64;
 
 /// How the commit's place in the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,6 +404,7 @@ impl Transactions {
         let Some(ordered) = prepared.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
+        let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(latency::begin);
         let oldest_snapshot = self.store.snapshots.oldest_snapshot();
         prepared.batch.apply(oldest_snapshot);
         self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
@@ -421,7 +426,11 @@ impl Transactions {
             true => prepared.sync.max(self.store.live.sync_mode()),
             false => prepared.sync,
         };
-        match self.wait_logged(ordered.ticket, sync, defer_sync) {
+        let logged = self.wait_logged(ordered.ticket, sync, defer_sync);
+        if let Some(begun) = begun {
+            self.store.stats.commit_times.end(begun);
+        }
+        match logged {
             Ok(()) => {
                 if defer_sync {
                     self.store.answer_unsynced(ordered.seq);

@@ -47,6 +47,7 @@ use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::latency::Measured;
 use crate::options::{LogSink, SyncMode};
 use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
@@ -406,6 +407,11 @@ impl Wal {
     /// Syncs since the log was opened.
     pub fn syncs(&self) -> u64 {
         self.core.counters.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Time of the syncs.
+    pub fn sync_times(&self) -> Measured {
+        self.core.counters.sync_times.get()
     }
 
     /// Ends the log, as a failed write does: nothing is written or acknowledged from now on.

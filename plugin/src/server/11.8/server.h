@@ -88,6 +88,16 @@ constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_ALTER_COPY;
 /* Tells the server the costs of an access (costs.cc). */
 void register_costs(handlerton *hton);
 
+/* Rows that the server has counted for a handler's statement, TEMPORARY tables included. */
+template <class Handler>
+ulonglong counted_reads(const Handler &handler) {
+  return handler.rows_stats.read + handler.rows_stats.tmp_read;
+}
+template <class Handler>
+ulonglong counted_changes(const Handler &handler) {
+  return handler.rows_stats.inserted + handler.rows_stats.updated + handler.rows_stats.deleted;
+}
+
 /* Default of innodb_snapshot_isolation, and so of ours. */
 constexpr my_bool INNODB_SNAPSHOT_ISOLATION = TRUE;
 

@@ -239,7 +239,12 @@ pub struct Transaction {
     /// How long it may be held back, at the begin of a statement and in `prepare`.
     max_wait: Duration,
     outcome: Outcome,
+    /// Searches for a key since the object was made: one of [`GETS_PER_SAMPLE`] is measured.
+    gets: u32,
 }
+
+/// A clock is read for one search of so many: two readings take up to half of a search in memory.
+pub(crate) const GETS_PER_SAMPLE: u32 = 256;
 
 impl Transaction {
     pub(crate) fn new(transactions: Arc<Transactions>) -> Transaction {
@@ -259,6 +264,7 @@ impl Transaction {
             locks: LockState::default(),
             max_wait: SPACE_WAIT,
             outcome: Outcome::default(),
+            gets: 0,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Found, OnMissing, Own, ReadMode, Transaction};
+use super::{Found, OnMissing, Own, ReadMode, Transaction, GETS_PER_SAMPLE};
 use crate::error::{Error, Result};
+use crate::latency;
 use crate::lock::{Granted, Mode};
 use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
 use crate::ttl::{expiry_of, value_of, EXPIRY_LEN};
-use crate::types::FamilyId;
+use crate::types::{FamilyId, Kind, Seq};
 
 impl Transaction {
     /// The transaction's own latest change of a key.
@@ -59,7 +60,7 @@ impl Transaction {
             return Ok(Found { live, expiry: expiry_of(kind, stored), newly_locked });
         }
         let mut expiry = 0;
-        let live = match self.store.newest(family.id(), key, seq, Some(out))? {
+        let live = match self.newest_measured(family.id(), key, seq, out)? {
             None => {
                 // A drop since the check above has marked the family, and then taken its tables away.
                 family.check_live()?;
@@ -81,6 +82,25 @@ impl Transaction {
             newly_locked = self.settle_missing(family.id(), key, lock, on_missing, newly_locked)?;
         }
         Ok(Found { live, expiry, newly_locked })
+    }
+
+    /// The newest version at or below `seq`; how long the search takes is measured from time to time.
+    #[inline]
+    fn newest_measured(
+        &mut self,
+        family: FamilyId,
+        key: &[u8],
+        seq: Seq,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Seq, Kind)>> {
+        self.gets = self.gets.wrapping_add(1);
+        if self.gets % GETS_PER_SAMPLE != 0 {
+            return self.store.newest(family, key, seq, Some(out));
+        }
+        let begun = latency::begin();
+        let found = self.store.newest(family, key, seq, Some(out));
+        self.store.stats.gets.end(begun);
+        found
     }
 
     /// Looks for the newest versions of `keys`, as [`ReadMode::Latest`] does for each of them, and gives `each` their

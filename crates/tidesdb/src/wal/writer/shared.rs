@@ -18,6 +18,7 @@ use super::sync::Callback;
 use super::{Ticket, WalOptions};
 use crate::error::Error;
 use crate::io::Disk;
+use crate::latency::Latency;
 use crate::options::LogLevel;
 use crate::wal::files::Files;
 use crate::wal::leader_queue::LeaderQueue;
@@ -61,6 +62,8 @@ pub(super) struct Counters {
     pub(super) groups: AtomicU64,
     /// Syncs.
     pub(super) syncs: AtomicU64,
+    /// Their time, those of one group as one.
+    pub(super) sync_times: Latency,
 }
 
 impl Core {

@@ -9,6 +9,7 @@ use super::shared::Core;
 use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
+use crate::latency;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
 
@@ -56,9 +57,13 @@ impl Core {
             let dirty = std::mem::take(&mut progress.dirty);
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
+        let begun = latency::begin();
         for segment in &dirty {
             segment.file.sync_data()?;
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        if !dirty.is_empty() {
+            self.counters.sync_times.end(begun);
         }
         {
             let mut progress = self.progress.lock();
