@@ -13,7 +13,8 @@ Fenced blocks of a page run in order, in a database `shop` of the page's own:
     ```ini,check            an option file: the server knows each name in it
     ```text                 the output of the block before; `...` stands for any text, alone on a line for any lines
 
-Then: links and headings, and the Grafana dashboard's metrics against SHOW GLOBAL STATUS.
+Then: links and headings, the Grafana dashboard's metrics against SHOW GLOBAL STATUS, and docs/variables.md against the
+server's names, scopes, defaults and help texts.
 --record writes the outputs into the pages. Environment: MARIADB_PREFIX, BASEDIR_OF_LINKS, TIDESDB_ADMIN, MANUAL_WORK.
 """
 import difflib
@@ -27,6 +28,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import variables_page
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MANUAL = os.path.join(REPO, "docs", "manual")
@@ -172,7 +175,8 @@ class Manual:
         main = self.servers["main"]
         # The places that the manual names, and where the test has them.
         self.places = [("/run/mysqld/mysqld.sock", main.socket), ("/var/lib/mysql", main.data + "/data"),
-                       ("/backups", WORK + "/backups"), ("MASTER_HOST='primary'", "MASTER_HOST='127.0.0.1'"),
+                       ("/backups", WORK + "/backups"), ("/var/lib/prometheus/node-exporter", WORK + "/backups"),
+                       ("MASTER_HOST='primary'", "MASTER_HOST='127.0.0.1'"),
                        ("MASTER_PORT=3306", "MASTER_PORT=%d" % main.port)]
         self.places += [(str(port), str(free_port())) for port in NODES]
         self.bin = os.path.join(WORK, "bin")
@@ -342,6 +346,16 @@ class Manual:
         missing = sorted(names - numbers)
         self.result("alerts.yml", "not in SHOW GLOBAL STATUS: %s" % ", ".join(missing) if missing or not names else None)
 
+    def variables(self):
+        """docs/variables.md and the help texts say what the server does."""
+        server = self.servers["main"]
+        rows = [line.split("\t") for line in server.query(variables_page.QUERY).splitlines()]
+        shown = server.query("SHOW GLOBAL STATUS LIKE 'tidesdb\\_%'").splitlines()
+        status = [line.split("\t")[0] for line in shown]
+        with open(os.path.join(REPO, "docs", "variables.md"), encoding="utf-8") as file:
+            wrong = variables_page.compare(file.read(), rows, status)
+        self.result("docs/variables.md", "\n".join(wrong) if wrong or not rows or not status else None)
+
     def links(self):
         done = subprocess.run([os.path.join(REPO, "scripts/manual/prepare.py"), os.path.join(WORK, "book")], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
@@ -365,6 +379,7 @@ def main():
             manual.page(page)
             print("manual: %s in %.1f s" % (page, time.monotonic() - start), flush=True)
         manual.dashboard()
+        manual.variables()
     finally:
         manual.close_sessions()
         manual.stop_nodes()
