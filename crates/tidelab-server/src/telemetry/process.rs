@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use nix::unistd::{sysconf, SysconfVar};
 
+use crate::error::{io_error, Result};
+
 /// The resources that a process had used at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUse {
@@ -50,6 +52,19 @@ pub fn process_use(pid: u32) -> ProcessUse {
         major_faults: major_faults(&stat),
         written_bytes: field(&read("io"), "write_bytes:"),
     }
+}
+
+/// Forgets the most memory that a process had; [`peak_resident`] then tells it from now on. It takes the process's own
+/// user or root, and is an error for a process that is gone.
+pub fn forget_peak(pid: u32) -> Result<()> {
+    let path = format!("/proc/{pid}/clear_refs");
+    // proc(5): 5 resets the peak to what is resident now.
+    fs::write(&path, "5").map_err(io_error("reset the peak memory by", path))
+}
+
+/// The most that was resident since [`forget_peak`], by the kernel's own count: no look misses it. 0 when it is gone.
+pub fn peak_resident(pid: u32) -> u64 {
+    field(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), "VmHWM:") * 1024
 }
 
 /// The server and the machine now.

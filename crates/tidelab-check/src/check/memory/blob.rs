@@ -1,18 +1,17 @@
 //! A large value, written and read: its cost in memory, and its refusal where the bound forbids it.
 
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use tidelab_server::error::Result;
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::settings::setting;
 use tidelab_server::server::Server;
-use tidelab_server::telemetry::process::process_use;
+use tidelab_server::telemetry::process::{forget_peak, peak_resident};
 
 use super::super::session::{Address, Failure, Session};
 use super::super::{conclude, connect, must, set_up, Verdict};
 use super::container::Container;
-use super::{lines, watch, MEGABYTE};
+use super::{lines, MEGABYTE};
 
 /// Room for the value's copies in server and engine.
 const ROOMY: u64 = 6_000;
@@ -33,7 +32,7 @@ pub(super) fn run(container: &Container<'_>) -> Result<Verdict> {
     let mut complaints = Vec::new();
     let insert = insert(megabytes);
     // The server's own memory for the same value.
-    let alone = growth(&server, &mut session, &format!("DO MD5({})", value(megabytes)));
+    let alone = growth(&server, &mut session, &format!("DO MD5({})", value(megabytes)))?;
     let size = megabytes * MEGABYTE;
     // An UPDATE by CONCAT takes three times the value with Aria, which keeps one of them.
     for (name, statement, in_server) in [
@@ -42,7 +41,7 @@ pub(super) fn run(container: &Container<'_>) -> Result<Verdict> {
         ("update", "UPDATE blobs.b SET b = CONCAT('x', b) WHERE id = 1", 2 * size),
     ] {
         container.lab.interrupt.check()?;
-        let (answer, grown) = growth(&server, &mut session, statement);
+        let (answer, grown) = growth(&server, &mut session, statement)?;
         if let Err(failure) = answer {
             complaints.push(format!("a BLOB of {megabytes} MB, {name}: {failure}"));
             break;
@@ -74,7 +73,7 @@ pub(super) fn refused(container: &Container<'_>) -> Result<Verdict> {
     let server = container.start(2_000, &[Engine::TidesDb], &settings)?;
     let mut session = open(&server)?;
     let mut complaints = Vec::new();
-    let (answer, grown) = growth(&server, &mut session, &insert(LARGE));
+    let (answer, grown) = growth(&server, &mut session, &insert(LARGE))?;
     let title = format!("a BLOB of {LARGE} MB under a bound of 256 MB");
     if container.kills() > kills {
         let complaint = format!("{title}: the server was killed");
@@ -115,14 +114,16 @@ fn insert(megabytes: u64) -> String {
     format!("INSERT INTO blobs.b VALUES (1, {})", value(megabytes))
 }
 
-/// The growth of the resident size by a statement, at its highest.
+/// The growth of the resident size by a statement, at its highest: the kernel tells it, since a statement may be over
+/// before anyone looks twice.
 fn growth(
     server: &Server,
     session: &mut Session,
     statement: &str,
-) -> (std::result::Result<(), Failure>, u64) {
-    let before = process_use(server.pid()).resident_bytes;
-    let pid = AtomicU32::new(server.pid());
-    let (answer, seen) = watch::during(&pid, || session.run(statement).map(drop));
-    (answer, seen.resident.saturating_sub(before))
+) -> Result<(std::result::Result<(), Failure>, u64)> {
+    let pid = server.pid();
+    forget_peak(pid)?;
+    let before = peak_resident(pid);
+    let answer = session.run(statement).map(drop);
+    Ok((answer, peak_resident(pid).saturating_sub(before)))
 }
