@@ -16,14 +16,14 @@ use crate::store::Store;
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Longest wait for it: small transactions may give theirs back all the time, beside large ones that stay.
+/// The same for memory that other transactions give back.
+const MEMORY_STEP: Duration = Duration::from_millis(1);
+
+/// Longest wait for it: small transactions may give theirs back all the time, alongside large ones that stay.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Time without memory given back after which nobody waits for it.
 const STANDSTILL: Duration = Duration::from_millis(100);
-
-/// The same for commits that have the memory which a statement waits for.
-const COMMITTERS_STEP: Duration = Duration::from_millis(1);
 
 /// Delays below this are owed and slept later, together: a sleep costs more than it asks for.
 const SHORTEST_SLEEP_US: u64 = 200;
@@ -121,6 +121,31 @@ impl Store {
         (most / self.stats.large_batches.load(Relaxed).max(LARGE_TRANSACTIONS)) as usize
     }
 
+    /// Sleeps and looks again until `done` has an answer; `None` after `longest`, and `Interrupted` on a kill. Nobody
+    /// wakes it: an answer is seen a step late, and memory that is never given back costs `longest`.
+    fn look_until<T>(
+        &self,
+        longest: Duration,
+        owner: &LockOwner,
+        mut done: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.stats.count_backpressure(|| {
+            let begun = Instant::now();
+            loop {
+                if let Some(answer) = done() {
+                    return Ok(Some(answer));
+                }
+                if owner.is_killed() {
+                    return Err(Error::Interrupted);
+                }
+                if begun.elapsed() >= longest {
+                    return Ok(None);
+                }
+                std::thread::sleep(MEMORY_STEP);
+            }
+        })
+    }
+
     /// Waits until `reserve` does it, for as long as transactions give memory back. False: it did not. `Interrupted` on
     /// a kill.
     pub(crate) fn wait_for_transactions(
@@ -129,47 +154,31 @@ impl Store {
         owner: &LockOwner,
         mut reserve: impl FnMut() -> bool,
     ) -> Result<bool> {
-        self.stats.count_backpressure(|| {
-            let (begun, longest) = (Instant::now(), max_wait.min(LONGEST_WAIT));
-            let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), begun);
-            loop {
-                if reserve() {
-                    return Ok(true);
-                }
-                if owner.is_killed() {
-                    return Err(Error::Interrupted);
-                }
-                if begun.elapsed() >= longest || since.elapsed() >= STANDSTILL {
-                    return Ok(false);
-                }
-                std::thread::sleep(COMMITTERS_STEP);
-                let now = self.stats.batch_bytes.load(Relaxed);
-                if now < seen {
-                    since = Instant::now();
-                }
-                seen = now;
+        let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), Instant::now());
+        let answer = self.look_until(max_wait.min(LONGEST_WAIT), owner, || {
+            if reserve() {
+                return Some(true);
             }
-        })
+            let now = self.stats.batch_bytes.load(Relaxed);
+            if now < seen {
+                since = Instant::now();
+            }
+            seen = now;
+            (since.elapsed() >= STANDSTILL).then_some(false)
+        })?;
+        Ok(answer.unwrap_or(false))
     }
 
-    /// Waits at the begin of a statement while transactions that end now have many changes in memory. Each of them
-    /// needs no more of anybody but the log, so the wait is short; those that wait for their client do not count.
+    /// Waits at the begin of a statement while transactions that end now have many changes in memory; those that wait
+    /// for their client do not count. Each needs no more of anybody but the logs, the server's among them, and a
+    /// replica's answer where the server asks for one: so the wait is short, and over in any case.
     fn wait_for_committers(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
         let most = self.memory_of_transactions() / 2;
-        let is_crowded = || self.stats.committing_bytes.load(Relaxed) > most;
-        if !is_crowded() {
-            return Ok(());
+        let is_over = || (self.stats.committing_bytes.load(Relaxed) <= most).then_some(());
+        if is_over().is_none() {
+            self.look_until(max_wait.min(LONGEST_WAIT), owner, is_over)?;
         }
-        self.stats.count_backpressure(|| {
-            let begun = Instant::now();
-            while is_crowded() && begun.elapsed() < max_wait {
-                if owner.is_killed() {
-                    return Err(Error::Interrupted);
-                }
-                std::thread::sleep(COMMITTERS_STEP);
-            }
-            Ok(())
-        })
+        Ok(())
     }
 
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors

@@ -145,6 +145,9 @@ fn a_statement_waits_while_commits_have_much_memory() {
     let begun = Instant::now();
     store.throttle(Duration::from_millis(50), &owner).expect("the statement goes on");
     assert!(begun.elapsed() >= Duration::from_millis(50));
+    let begun = Instant::now();
+    store.throttle(patience, &owner).expect("it goes on though nobody gives memory back");
+    assert!(begun.elapsed() < patience);
     LockManager::new(None, Arc::new(MonotonicClock::default())).kill(&owner);
     assert!(matches!(store.throttle(patience, &owner), Err(Error::Interrupted)));
     committing.store(0, Relaxed);
