@@ -489,6 +489,9 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
         6 => ChangeKind::KeepEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
+    if op.flags & PIECES != 0 && matches!(kind, ChangeKind::Delete | ChangeKind::SingleDelete) {
+        return Err(Error::InvalidArgument("a deletion has no value, and none in pieces".into()));
+    }
     if op.flags > 7 {
         return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
     }

@@ -575,6 +575,8 @@ static void own_writes(void) {
   }
   ops[1] = ops[0];
   IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 2, &failed));
+  ops[0].kind = TIDESDB_DELETE;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 1, &failed));
 
   tidesdb_cursor_close(cursor);
   tidesdb_cursor_close(reader);

@@ -56,8 +56,8 @@ int BulkLoad::write(const uchar *record) {
   if (!handler.has_primary_key())
     if (const int error = handler.next_row_number()) return error;
   handler.encode_primary(record, &handler.writer_.new_primary);
-  handler.writer_.encode(*handler.row_codec_, record);
   handler.writer_.begin();
+  handler.writer_.encode(*handler.row_codec_, record);
   handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
                     handler.writer_.row_value.slice(), TIDESDB_PUT, false, share->primary_key);
   bool duplicate = false;

@@ -17,7 +17,6 @@ void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
 
 void RowWriter::encode(const RowCodec &codec, const uchar *record) {
   codec.encode(record, &row_value, &large_);
-  pieces_.clear();
   if (large_.empty()) return;
   size_t from = 0;
   for (const LargeBlob &blob : large_) {
@@ -43,6 +42,8 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
 }
 
 void RowWriter::end_statement() {
+  large_.clear();
+  pieces_.clear();
   row_value.release_beyond(KEPT_ROW);
   old_primary.release_beyond(KEPT_KEY);
   new_primary.release_beyond(KEPT_KEY);

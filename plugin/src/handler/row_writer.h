@@ -1,9 +1,9 @@
 /*
   The engine operations of one row that is written: the row, its index entries, and its key in the row log.
 
-  begin(), then add() for each and log() at the end, then apply(). The engine does all or none. An operation
-  holds slices of the buffers here: they stay as they are until apply() returns. So do the record's large
-  BLOBs, which the engine takes from there.
+  begin(), encode() where there is a new row, add() for each and log() at the end, then apply(). The engine
+  does all or none. An operation holds slices of the buffers here: they stay as they are until apply()
+  returns. So do the record's large BLOBs, which the engine takes from there.
 */
 #ifndef TIDESDB_HANDLER_ROW_WRITER_H
 #define TIDESDB_HANDLER_ROW_WRITER_H
@@ -38,15 +38,17 @@ class RowWriter {
     for (EntryBuffers &entry : entries) entry.cursor.reset();
   }
 
-  /* Makes `row_value` of a record. */
-  void encode(const RowCodec &codec, const uchar *record);
-  /* A row before may have been refused between log() and apply(). */
+  /* Forgets the row before, which may have been refused between log() and apply(). */
   void begin() {
+    large_.clear();
+    pieces_.clear();
     ops_.clear();
     index_of_.clear();
     duplicate_index_ = MAX_KEY;
     end_log();
   }
+  /* Makes `row_value` of a record, after begin(). */
+  void encode(const RowCodec &codec, const uchar *record);
   /* `index`: the key number that a duplicate is said to be of. */
   void add(tidesdb_family *family, Slice key, Slice value, int kind, int flags, uint index) {
     if (!pieces_.empty() && value.data == row_value.data()) {

@@ -233,6 +233,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   tidesdb_txn_set_cookie(txn.get(), table->in_use);
   store_hidden_key(last_row_.number, 1);
   encode_primary(record, &writer_.new_primary);
+  writer_.begin();
   writer_.encode(*row_codec_, record);
   status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
   if (status != TIDESDB_OK) return fail(status);
@@ -289,8 +290,8 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   if (unique_lookups_ == UniqueLookups::UNDECIDED)
     if (const int error = decide_unique_lookups()) return error;
   encode_primary(record, &writer_.new_primary);
-  writer_.encode(*row_codec_, record);
   writer_.begin();
+  writer_.encode(*row_codec_, record);
   add_write(open_table_->primary(), writer_.new_primary.slice(), writer_.row_value.slice(),
             has_primary_key() ? insertion(table_share->keys, writer_.new_primary.slice()) : TIDESDB_PUT, true,
             table_share->primary_key);
@@ -362,8 +363,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     moves = !same_bytes(writer_.old_primary.slice(), writer_.new_primary.slice());
   }
   const Slice old_key = writer_.old_primary.slice(), new_key = moves ? writer_.new_primary.slice() : old_key;
-  writer_.encode(*row_codec_, new_record);
   writer_.begin();
+  writer_.encode(*row_codec_, new_record);
   if (moves) {
     add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
     add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_INSERT, true,
