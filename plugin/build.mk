@@ -39,6 +39,8 @@ PLUGIN_FLAGS := -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -fno-strict-al
 LINK_FLAGS := -shared -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions -Wl,--gc-sections \
   -Wl,--exclude-libs,libtidesdb_capi.a -Wl,--version-script=plugin/exports.map
 
+PRECOMPILED := $(OBJECTS_DIR)/precompiled.h
+
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
 .PHONY: all print-compile print-sources test-sort always
@@ -66,14 +68,18 @@ $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags
 	@scripts/plugin/check-symbols.sh $(PREFIX) $@.new
 	@mv $@.new $@
 
-$(OBJECTS_DIR)/%.o: plugin/src/%.cc $(OBJECTS_DIR)/flags
+$(OBJECTS_DIR)/%.o: plugin/src/%.cc $(PRECOMPILED).gch $(OBJECTS_DIR)/flags
 	@mkdir -p $(@D)
 	@echo "  CXX   $<"
-	@$(COMPILE) -MMD -MP -c $< -o $@
+	@$(COMPILE) -fpch-preprocess -include $(PRECOMPILED) -MMD -MP -c $< -o $@
+
+$(PRECOMPILED).gch: plugin/precompiled.h $(OBJECTS_DIR)/flags
+	@echo "  PCH   $<"
+	@$(COMPILE) -MMD -MP -x c++-header $< -o $@
 
 # Changes when the flags or the prefix do, and with it every object.
 $(OBJECTS_DIR)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LINK_FLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LINK_FLAGS)' >$@
 
--include $(OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(PRECOMPILED).d
