@@ -201,7 +201,7 @@ impl LockOwner {
         self.unbounded.load(Relaxed)
     }
 
-    pub(super) fn is_applier(&self) -> bool {
+    pub(crate) fn is_applier(&self) -> bool {
         self.applier.load(Relaxed)
     }
 

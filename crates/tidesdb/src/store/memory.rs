@@ -6,6 +6,7 @@
 //! pays for the others is after RocksDB's `CacheReservationManager`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -192,12 +193,12 @@ impl Store {
         }
     }
 
-    /// Takes memory for the writing of a row of `len` bytes, and returns the bytes for [`Store::give_back_row`].
-    /// [`Error::TooLittleMemory`] where the bound, the write buffers and others' rows leave too little.
-    pub(crate) fn take_for_row(&self, len: usize) -> Result<u64> {
+    /// Takes memory for the writing of a row of `len` bytes. [`Error::TooLittleMemory`] where the bound, the write buffers
+    /// and others' rows leave too little.
+    pub(crate) fn take_for_row(self: &Arc<Store>, len: usize) -> Result<RowMemory> {
         let options = self.live.get();
         if options.max_memory == 0 {
-            return Ok(0);
+            return Ok(RowMemory { store: Arc::clone(self), bytes: 0 });
         }
         let bytes = len as u64 * COPIES;
         let mut rows = self.memory_bound.rows.lock();
@@ -207,15 +208,7 @@ impl Store {
         }
         *rows += bytes;
         self.set_cache_size(cache_size(&options, *rows, 0).min(self.cache.capacity() as u64));
-        Ok(bytes)
-    }
-
-    /// The row is in a file, or came to nothing.
-    pub(crate) fn give_back_row(&self, bytes: u64) {
-        if bytes > 0 {
-            *self.memory_bound.rows.lock() -= bytes;
-            self.resize_cache();
-        }
+        Ok(RowMemory { store: Arc::clone(self), bytes })
     }
 
     /// After a change of the sizes: the cache has its new one, or less where others have the memory.
@@ -235,6 +228,22 @@ impl Store {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.cache.capacity() != bytes {
             self.cache.set_capacity(bytes);
+        }
+    }
+}
+
+/// Memory for the writing of a large row, given back at its end: the row is in a file then, or came to nothing.
+#[derive(Debug)]
+pub(crate) struct RowMemory {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl Drop for RowMemory {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            *self.store.memory_bound.rows.lock() -= self.bytes;
+            self.store.resize_cache();
         }
     }
 }

@@ -25,6 +25,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// Time without memory given back after which nobody waits for it.
 const STANDSTILL: Duration = Duration::from_millis(100);
 
+/// Time after a wait that came to nothing in which nobody waits again: a statement has many rows.
+const RESIGNATION: Duration = Duration::from_secs(1);
+
 /// Delays below this are owed and slept later, together: a sleep costs more than it asks for.
 const SHORTEST_SLEEP_US: u64 = 200;
 
@@ -49,6 +52,8 @@ pub(crate) struct Gauges {
     owed_us: AtomicU64,
     /// Why the last compaction could not be done, where only space helps.
     compaction_stuck: Mutex<Option<Stuck>>,
+    /// When a wait for transactions' memory last came to nothing.
+    stood_still: Mutex<Option<Instant>>,
 }
 
 impl Gauges {
@@ -146,14 +151,17 @@ impl Store {
         })
     }
 
-    /// Waits until `reserve` does it, for as long as transactions give memory back. False: it did not. `Interrupted` on
-    /// a kill.
+    /// Waits until `reserve` does it, for as long as transactions give memory back. False: it did not, or did not for
+    /// another a moment ago. `Interrupted` on a kill.
     pub(crate) fn wait_for_transactions(
         &self,
         max_wait: Duration,
         owner: &LockOwner,
         mut reserve: impl FnMut() -> bool,
     ) -> Result<bool> {
+        if self.pressure.stood_still.lock().is_some_and(|when| when.elapsed() < RESIGNATION) {
+            return Ok(reserve());
+        }
         let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), Instant::now());
         let answer = self.look_until(max_wait.min(LONGEST_WAIT), owner, || {
             if reserve() {
@@ -166,13 +174,21 @@ impl Store {
             seen = now;
             (since.elapsed() >= STANDSTILL).then_some(false)
         })?;
-        Ok(answer.unwrap_or(false))
+        let reserved = answer.unwrap_or(false);
+        if !reserved {
+            *self.pressure.stood_still.lock() = Some(Instant::now());
+        }
+        Ok(reserved)
     }
 
     /// Waits at the begin of a statement while transactions that end now have many changes in memory; those that wait
     /// for their client do not count. Each needs no more of anybody but the logs, the server's among them, and a
-    /// replica's answer where the server asks for one: so the wait is short, and over in any case.
+    /// replica's answer where the server asks for one: so the wait is short, and over in any case. An applier does not
+    /// wait: those that commit may wait for its turn.
     fn wait_for_committers(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
+        if owner.is_applier() {
+            return Ok(());
+        }
         let most = self.memory_of_transactions() / 2;
         let is_over = || (self.stats.committing_bytes.load(Relaxed) <= most).then_some(());
         if is_over().is_none() {

@@ -48,12 +48,12 @@ fn the_cache_gives_way_to_large_rows_and_gets_its_size_back() {
     assert!(store.cache.bytes() as u64 <= 9 * MB);
     let error = store.take_for_row(4 * MB as usize).expect_err("too much").to_string();
     assert!(error.contains("4194304") && error.contains("3145728"), "{error}");
-    store.give_back_row(large);
-    store.give_back_row(small);
+    drop(large);
+    drop(small);
     assert_eq!(capacity(), 40 * MB);
     assert!(store.take_for_row(21 * MB as usize).is_err(), "not even alone");
     let unbounded = open(Options { max_memory: 0, ..options() });
-    assert_eq!(unbounded.store().take_for_row(1 << 30).expect("no bound"), 0);
+    unbounded.store().take_for_row(1 << 30).expect("no bound");
 }
 
 #[test]
@@ -148,7 +148,27 @@ fn a_statement_waits_while_commits_have_much_memory() {
     let begun = Instant::now();
     store.throttle(patience, &owner).expect("it goes on though nobody gives memory back");
     assert!(begun.elapsed() < patience);
+    // Those that commit may wait for an applier's turn.
+    let begun = Instant::now();
+    let applier = LockOwner::new(2);
+    applier.set_applier(true);
+    store.throttle(patience, &applier).expect("an applier goes on");
+    assert!(begun.elapsed() < Duration::from_secs(1));
     LockManager::new(None, Arc::new(MonotonicClock::default())).kill(&owner);
     assert!(matches!(store.throttle(patience, &owner), Err(Error::Interrupted)));
     committing.store(0, Relaxed);
+}
+
+#[test]
+fn where_memory_stands_still_not_every_row_waits() {
+    let db = open(options());
+    let (store, owner) = (db.store(), LockOwner::new(1));
+    let begun = Instant::now();
+    for _ in 0..50 {
+        let reserved = store.wait_for_transactions(Duration::from_secs(20), &owner, || false);
+        assert!(!reserved.expect("nobody kills it"));
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(100), "the first waits");
+    assert!(begun.elapsed() < Duration::from_secs(4), "each waited: {:?}", begun.elapsed());
+    assert!(store.wait_for_transactions(Duration::ZERO, &owner, || true).expect("nobody kills it"));
 }

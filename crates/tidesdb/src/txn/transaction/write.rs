@@ -125,10 +125,8 @@ impl Transaction {
         let bytes = changes.iter().map(|change| change.kind.value().len()).sum::<usize>()
             + more.map_or(0, |(_, pieces)| pieces.iter().map(|piece| piece.len()).sum());
         if bytes > self.store.live.spill_bound() {
-            let taken = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
-            let written = self.write_large(changes, more);
-            self.store.give_back_row(taken);
-            return written;
+            let _memory = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
+            return self.write_large(changes, more);
         }
         let has_room = bytes <= LARGE_BATCH || self.wait_for_memory(bytes).map_err(|e| (0, e))?;
         let mark = self.batch.mark();
