@@ -69,6 +69,14 @@ impl Window {
         self.bytes.capacity()
     }
 
+    /// Gives back the memory of a large block, of which the reader has its own copy now.
+    pub fn release_large(&mut self) {
+        if self.bytes.capacity() > KEEP {
+            self.bytes = Vec::new();
+            self.held.set(0);
+        }
+    }
+
     /// Gives back memory and file.
     pub fn close(&mut self) {
         if self.file.is_some() {

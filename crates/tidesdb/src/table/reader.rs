@@ -340,6 +340,7 @@ impl SsTable {
         let block = window
             .block(self, handle, SCAN_WINDOW)
             .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+        window.release_large();
         let block = self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))?;
         Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
     }

@@ -729,4 +729,12 @@ fn read_ahead_gives_back_the_room_of_a_large_block() {
     assert!(window.capacity() >= 8 << 20);
     window.block(&table, handle(8 << 20, 4096), 1 << 16).unwrap();
     assert!(window.capacity() < 1 << 20, "{}", window.capacity());
+
+    // A merge has a large value once, and not while it goes through others.
+    let mut versions = table.version_iter();
+    versions.seek(b"").unwrap();
+    assert_eq!(versions.entry().value, large);
+    assert!(versions.memory() < 9 << 20, "{}", versions.memory());
+    versions.next().unwrap();
+    assert!(versions.valid() && versions.memory() < 1 << 20, "{}", versions.memory());
 }

@@ -16,6 +16,9 @@ use crate::types::{Entry, Kind, Seq};
 /// Read-ahead, in bytes.
 const WINDOW: usize = 256 << 10;
 
+/// A payload beyond it is given back for one of less than half its size.
+const KEEP: usize = 1 << 20;
+
 /// All entries of a table: keys ascending, versions of a key newest first.
 pub struct SsTableVersionIterator {
     table: Arc<SsTable>,
@@ -59,6 +62,12 @@ impl SsTableVersionIterator {
         &self.table
     }
 
+    /// Bytes of its buffers.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.window.capacity() + self.payload.capacity()
+    }
+
     /// After an error of `seek` or `next`: stands on the first entry after the block that cannot be read, or on none. After
     /// an error of its own it may be called again.
     pub fn skip(&mut self) -> Result<()> {
@@ -87,11 +96,16 @@ impl SsTableVersionIterator {
         let mut open = || -> Result<(), DecodeError> {
             let encoded = check(stored, BlockKind::Data, handle.offset)?;
             self.payload.clear();
+            if self.payload.capacity() > KEEP && self.payload.capacity() / 2 > encoded.raw_len {
+                self.payload = Vec::new();
+            }
             self.payload.resize(encoded.raw_len, 0);
             encoded.decode(&mut self.payload)?;
             check_payload(&self.payload, BlockKind::Data)
         };
-        open().map_err(|damage| self.table.damage(handle, damage))
+        let opened = open();
+        self.window.release_large();
+        opened.map_err(|damage| self.table.damage(handle, damage))
     }
 
     /// Stands on the newest version of slot `slot`, which exists.
