@@ -8,14 +8,17 @@
 //! between two of its calls; until then [`kept_bytes`] counts it. One mutex guards all: such pieces are made a few times a
 //! statement at most.
 
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What pieces are rounded up to.
 const SLICE: usize = 16 << 10;
 /// Address space that is reserved at once, at a multiple of itself.
 const REGION: usize = 256 << 20;
+/// Slices that become writable at once: a kernel without overcommitment counts what is writable as used.
+const STEP: usize = (4 << 20) / SLICE;
 const SLICES: usize = REGION / SLICE;
 const WORDS: usize = SLICES / 64;
 /// A terabyte of regions.
@@ -104,6 +107,8 @@ struct Region {
     old: Slices,
     /// No run of free slices is longer.
     longest: usize,
+    /// The slices before this one are writable.
+    writable: usize,
 }
 
 /// A piece.
@@ -137,10 +142,9 @@ fn slices(size: usize) -> usize {
 impl Region {
     /// Reserves a region; null when the kernel has none.
     fn reserve() -> *mut Region {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let mapped = unsafe { libc::mmap(ptr::null_mut(), 2 * REGION, access, kind, -1, 0) };
+        let mapped = unsafe { libc::mmap(ptr::null_mut(), 2 * REGION, libc::PROT_NONE, kind, -1, 0) };
         if mapped == libc::MAP_FAILED {
             return ptr::null_mut();
         }
@@ -153,12 +157,17 @@ impl Region {
             libc::munmap(start.add(REGION).cast(), REGION - before);
             // A huge page would be in memory whole for a slice of it.
             libc::madvise(start.cast(), REGION, libc::MADV_NOHUGEPAGE);
+            if !make_writable(start, STEP) {
+                libc::munmap(start.cast(), REGION);
+                return ptr::null_mut();
+            }
             let region = start.cast::<Region>();
             region.write(Region {
                 free: Slices([u64::MAX; WORDS]),
                 fresh: Slices([0; WORDS]),
                 old: Slices([0; WORDS]),
                 longest: SLICES - 1,
+                writable: STEP,
             });
             (*region).free.clear(0, 1);
             region
@@ -168,6 +177,19 @@ impl Region {
     /// The slice's address.
     fn address(&mut self, slice: usize) -> *mut u8 {
         ptr::from_mut(self).cast::<u8>().wrapping_add(slice * SLICE)
+    }
+
+    /// Makes the first `end` slices writable, if they are not. False: the kernel has no memory for them.
+    fn make_writable(&mut self, end: usize) -> bool {
+        if end > self.writable {
+            let len = (end - self.writable).next_multiple_of(STEP);
+            // SAFETY: the slices are the region's and not in use.
+            if !unsafe { make_writable(self.address(self.writable), len) } {
+                return false;
+            }
+            self.writable += len;
+        }
+        true
     }
 
     fn take(&mut self, at: usize, len: usize) -> Piece {
@@ -193,6 +215,31 @@ impl Region {
             (at, len)
         })
     }
+}
+
+/// Makes slices from an address on writable. False: the kernel has no memory for them.
+///
+/// # Safety
+/// They are a region's, and not in use.
+unsafe fn make_writable(start: *mut u8, slices: usize) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { libc::mprotect(start.cast(), slices * SLICE, libc::PROT_READ | libc::PROT_WRITE) == 0 }
+}
+
+/// Bytes of the kernel's pages.
+fn page() -> usize {
+    static PAGE: OnceLock<usize> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        // SAFETY: a question to the library.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(SLICE)
+    })
+}
+
+/// The slices of a run that are whole pages: the kernel takes pages, and parts of one may be others'.
+fn whole_pages(at: usize, len: usize, page: usize) -> Range<usize> {
+    let slices = page.div_ceil(SLICE);
+    let start = at.next_multiple_of(slices);
+    start..((at + len) / slices * slices).max(start)
 }
 
 /// The region of a piece and the piece's first slice there.
@@ -222,7 +269,8 @@ pub(super) fn take(size: usize) -> Piece {
         let region = unsafe { &mut *all.list[number] };
         if region.longest >= len {
             match region.free.run(len) {
-                Ok(at) => return region.take(at, len),
+                Ok(at) if region.make_writable(at + len) => return region.take(at, len),
+                Ok(_) => break,
                 Err(longest) => region.longest = longest,
             }
         }
@@ -255,7 +303,10 @@ pub(super) unsafe fn resize(at: *mut u8, size: usize, wanted: usize) -> bool {
     let (region, slice) = unsafe { region_of(&mut all, at) };
     if needs < has {
         region.give_back(slice + needs, has - needs);
-    } else if slice + needs <= SLICES && region.free.all_set(slice + has, needs - has) {
+    } else if slice + needs <= SLICES
+        && region.free.all_set(slice + has, needs - has)
+        && region.make_writable(slice + needs)
+    {
         region.take(slice + has, needs - has);
     } else {
         return false;
@@ -283,16 +334,26 @@ pub(super) fn tend() {
             number += 1;
             continue;
         };
+        let whole = whole_pages(at, len, page());
         let start = region.address(at);
+        let first = region.address(whole.start);
         drop(all);
         // The slices are nobody else's meanwhile, and the lock is free.
         // SAFETY: they lie in the region, and nobody uses them.
-        unsafe { libc::madvise(start.cast(), len * SLICE, libc::MADV_DONTNEED) };
+        let is_gone = !whole.is_empty()
+            && unsafe { libc::madvise(first.cast(), whole.len() * SLICE, libc::MADV_DONTNEED) } == 0;
         let mut all = lock();
         // SAFETY: the lock is held, and the slices are taken like a piece.
-        let (region, at) = unsafe { region_of(&mut all, start) };
-        region.free.set(at, len);
-        region.longest = SLICES;
+        let (region, _) = unsafe { region_of(&mut all, start) };
+        if is_gone {
+            region.give_back(at, whole.start - at);
+            region.free.set(whole.start, whole.len());
+            region.give_back(whole.end, at + len - whole.end);
+            region.longest = SLICES;
+        } else {
+            // Pages that are locked (`--memlock`) stay, with what is in them.
+            region.give_back(at, len);
+        }
     }
 }
 
@@ -317,5 +378,24 @@ mod tests {
         slices.set(3, 4);
         slices.set(100, 5);
         assert_eq!((slices.run(5), slices.run(6)), (Ok(100), Err(5)));
+    }
+
+    #[test]
+    fn only_whole_pages_of_a_run_are_given_to_the_kernel() {
+        for page in [4096, SLICE, 4 * SLICE, 64 * SLICE] {
+            let slices = page.div_ceil(SLICE);
+            for at in 0..70 {
+                for len in 1..140 {
+                    let whole = whole_pages(at, len, page);
+                    assert!(
+                        whole.is_empty() || (at <= whole.start && whole.end <= at + len),
+                        "{page} {at} {len}"
+                    );
+                    assert!(whole.is_empty() || (whole.start % slices, whole.end % slices) == (0, 0));
+                    assert!(whole.len() + 2 * slices > len, "{page} {at} {len}: most of it");
+                }
+            }
+        }
+        assert_eq!(whole_pages(3, 5, 4096), 3..8);
     }
 }
