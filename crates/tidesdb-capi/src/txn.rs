@@ -13,6 +13,7 @@ use tidesdb::{Error, Isolation, TransactionOptions};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
+use crate::heap::Connection;
 use crate::store::DbHandle;
 use crate::{answer, bytes, given, Slice};
 
@@ -21,6 +22,7 @@ pub struct TxnHandle {
     pub(crate) db: Db,
     owner: Arc<LockOwner>,
     inner: UnsafeCell<Transaction>,
+    _connection: Connection,
 }
 
 impl TxnHandle {
@@ -81,7 +83,8 @@ pub unsafe extern "C" fn tidesdb_txn_create(db: *mut DbHandle, txn: *mut *mut Tx
         // SAFETY: as above.
         let db = unsafe { given(db)? }.db.clone();
         let inner = db.transaction();
-        let handle = TxnHandle { owner: inner.owner().clone(), inner: UnsafeCell::new(inner), db };
+        let (owner, _connection) = (inner.owner().clone(), Connection::new());
+        let handle = TxnHandle { owner, inner: UnsafeCell::new(inner), db, _connection };
         // SAFETY: as above.
         unsafe { answer(txn, Box::into_raw(Box::new(handle)))? };
         Ok(OK)

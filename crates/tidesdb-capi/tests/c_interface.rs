@@ -149,6 +149,7 @@ groups!(
     outlived,
     closed,
     marks,
+    connections,
     figures,
     backups,
     expiries,

@@ -1641,6 +1641,23 @@ static void closed(void) {
   OK(tidesdb_close(db));
 }
 
+/* What the allocator keeps for the thread of each connection is counted. */
+static void connections(void) {
+  enum { COUNT = 200, KB = 1024 };
+  tidesdb_db *db = open_at(path);
+  tidesdb_txn *txns[COUNT];
+  tidesdb_stats before, connected, after;
+  size_t i;
+  OK(tidesdb_get_stats(db, &before));
+  for (i = 0; i < COUNT; i++) txns[i] = make_txn(db);
+  OK(tidesdb_get_stats(db, &connected));
+  for (i = 0; i < COUNT; i++) tidesdb_txn_free(txns[i]);
+  OK(tidesdb_get_stats(db, &after));
+  CHECK(connected.memory_total >= before.memory_total + COUNT * 40 * KB);
+  CHECK(after.memory_total < before.memory_total + COUNT * 10 * KB);
+  OK(tidesdb_close(db));
+}
+
 /* An owner that remembers its store is not given an older copy of it, nor another one. */
 static void marks(void) {
   tidesdb_options options;
@@ -2216,7 +2233,7 @@ int main(int argc, char **argv) {
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
-      {"closed", closed},         {"marks", marks},
+      {"closed", closed},         {"marks", marks},         {"connections", connections},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
       {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
   };

@@ -1,4 +1,4 @@
-//! Pieces of tens of kilobytes to megabytes, in one heap for all threads.
+//! Pieces of ten kilobytes to megabytes, in one heap for all threads.
 //!
 //! mimalloc gives each thread pages of its own. A freed piece stays with the thread that took it until that
 //! thread allocates again, also when another one freed it: a connection that sleeps kept a megabyte or two. Here a freed piece
@@ -14,13 +14,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What pieces are rounded up to.
-const SLICE: usize = 16 << 10;
+const SLICE: usize = 4 << 10;
 /// Address space that is reserved at once, at a multiple of itself.
 const REGION: usize = 256 << 20;
 /// Slices that become writable at once: a kernel without overcommitment counts what is writable as used.
 const STEP: usize = (4 << 20) / SLICE;
 const SLICES: usize = REGION / SLICE;
 const WORDS: usize = SLICES / 64;
+/// Slices of the head.
+const HEAD: usize = size_of::<Region>().div_ceil(SLICE);
 /// A terabyte of regions.
 const REGIONS: usize = 4096;
 
@@ -95,7 +97,7 @@ impl Slices {
     }
 }
 
-/// The head of a region, in its first slice.
+/// The head of a region, in its first slices.
 ///
 /// A slice that is `fresh` or `old` is free and has bytes of an earlier piece; one that is free alone has zeros and takes
 /// no memory.
@@ -149,8 +151,8 @@ impl Region {
             return ptr::null_mut();
         }
         let before = mapped.addr().next_multiple_of(REGION) - mapped.addr();
-        // SAFETY: all of it lies in the new mapping, of which one aligned region is left; the head is in its first slice,
-        // which is writable and aligned. Of two calls with a length of zero one fails, which is as well.
+        // SAFETY: all of it lies in the new mapping, of which one aligned region is left; the head is in its first slices,
+        // which are writable and aligned. Of two calls with a length of zero one fails, which is as well.
         unsafe {
             let start = mapped.cast::<u8>().add(before);
             libc::munmap(mapped, before);
@@ -166,10 +168,10 @@ impl Region {
                 free: Slices([u64::MAX; WORDS]),
                 fresh: Slices([0; WORDS]),
                 old: Slices([0; WORDS]),
-                longest: SLICES - 1,
+                longest: SLICES - HEAD,
                 writable: STEP,
             });
-            (*region).free.clear(0, 1);
+            (*region).free.clear(0, HEAD);
             region
         }
     }
