@@ -270,7 +270,7 @@ format: setup ## format Rust and C++
 	cargo fmt --all
 	clang-format -i $(PLUGIN_SOURCES)
 
-TIDELAB = cargo run --release -p tidelab --
+TIDELAB = cargo run --profile laboratory -p tidelab --
 LAB_ARGS = --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
 CONFIGS := crates/tidelab/configs
 # What make bench-tpcc measures: WAREHOUSES=40 USERS=8, three rounds, each configuration.
@@ -281,10 +281,10 @@ TPCC_ARGS ?=
 MEMORY_SIZE := $(or $(SIZE),full)
 
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
-	@$(call say,building the laboratory and comparing the engines (two minutes and seven))
-	$(TIDELAB) demo $(LAB_ARGS) --time 6 --warm-up 1
+	@$(call say,building the laboratory and comparing the engines (a minute and five))
+	$(TIDELAB) demo $(LAB_ARGS) --time 3 --warm-up 1
 	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
-	  --warehouses 2 --users 4 --build-users 2 --rampup 3s --duration 12s --settle 3s --rounds 1 --short-run
+	  --warehouses 2 --users 4 --build-users 2 --rampup 2s --duration 10s --settle 2s --rounds 1 --short-run
 
 bench: plugin ## sysbench, longer: all eight workloads, with an update phase before the reads
 	@$(call say,running sysbench's eight workloads (an hour))
