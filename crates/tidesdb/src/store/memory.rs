@@ -5,7 +5,7 @@
 //! ten times a second. The cache gives way first; then compaction waits, then writers do. The cache as the holder that
 //! pays for the others is after RocksDB's `CacheReservationManager`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -118,6 +118,8 @@ pub(crate) struct MemoryBound {
     rows: Mutex<u64>,
     /// [`Shortage`] by number.
     shortage: AtomicU8,
+    /// The most that a write buffer may have now; 0: its option.
+    buffer: AtomicUsize,
     /// Times that a compaction waited for memory.
     pub(crate) background_waits: AtomicU64,
     /// Times that a writer did.
@@ -161,6 +163,28 @@ impl Store {
         // The lock table is in a heap that somebody counts.
         let memory = self.memory(0);
         self.give_way(memory.total.saturating_sub(memory.cache));
+        let buffers = memory.memtables + memory.spare_memtables;
+        self.choose_write_buffer(memory.total.saturating_sub(memory.cache + buffers));
+    }
+
+    /// Bytes at which a memtable is full: the option, or less where others have the memory.
+    pub(crate) fn write_buffer_in_force(&self) -> usize {
+        let size = self.live.write_buffer_size();
+        match self.memory_bound.buffer.load(Relaxed) {
+            0 => size,
+            most => size.min(most),
+        }
+    }
+
+    /// Beside `fixed` bytes that neither cache nor write buffers have.
+    fn choose_write_buffer(&self, fixed: u64) {
+        let options = self.live.get();
+        let (full, wanted) = (options.write_buffer_size, write_buffer(&options, fixed) as usize);
+        let now = self.write_buffer_in_force();
+        if wanted != now && (wanted == full || wanted.abs_diff(now) >= full / 16) {
+            self.memory_bound.buffer.store(wanted, Relaxed);
+            self.arenas.set_limit(2 * wanted);
+        }
     }
 
     /// All but the cache hold `others` bytes.
@@ -219,6 +243,7 @@ impl Store {
                 let _rows = self.memory_bound.rows.lock();
                 self.set_cache_size(options.block_cache_size as u64);
                 self.memory_bound.shortage.store(Shortage::None as u8, Relaxed);
+                self.memory_bound.buffer.store(0, Relaxed);
             }
             _ => self.keep_memory_bound(),
         }
@@ -265,6 +290,15 @@ fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
     let measured = options.max_memory.saturating_sub(others + headroom).max(least_cache(options));
     (options.block_cache_size as u64).min(planned).min(measured)
+}
+
+/// The size of a write buffer of two, beside the least cache and `fixed` bytes: connections by the thousand take more than
+/// the cache can give.
+fn write_buffer(options: &LiveOptions, fixed: u64) -> u64 {
+    let full = options.write_buffer_size as u64;
+    let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
+    let room = options.max_memory.saturating_sub(fixed + least_cache(options) + headroom);
+    (room / 2).clamp(full / 4, full)
 }
 
 fn shortage(options: &LiveOptions, others: u64, cache_size: u64) -> Shortage {

@@ -86,7 +86,7 @@ impl Store {
     pub(crate) fn make_room(&self, bytes: usize, wait_limit: &WaitLimit<'_>) -> Result<()> {
         let fits = || {
             // Whoever waits goes by the size that is in force now.
-            let buffer = self.live.write_buffer_size();
+            let buffer = self.write_buffer_in_force();
             let view = self.view.load();
             let (used, sealed) = (view.active.bytes(), view.sealed_bytes());
             // The commit of a spilled transaction seals early: all of them together stay below two buffers.

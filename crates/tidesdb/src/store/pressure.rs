@@ -84,7 +84,7 @@ impl Store {
         let view = self.view.load();
         Pressure {
             active: view.active.bytes() as u64,
-            active_limit: self.live.write_buffer_size() as u64,
+            active_limit: self.write_buffer_in_force() as u64,
             unflushed: view.sealed_bytes() as u64,
             flush_rate: self.pressure.flush_rate.load(Relaxed),
             l0_runs: self.pressure.l0_runs.load(Relaxed),

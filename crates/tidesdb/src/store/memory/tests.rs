@@ -172,3 +172,20 @@ fn where_memory_stands_still_not_every_row_waits() {
     assert!(begun.elapsed() < Duration::from_secs(4), "each waited: {:?}", begun.elapsed());
     assert!(store.wait_for_transactions(Duration::ZERO, &owner, || true).expect("nobody kills it"));
 }
+
+#[test]
+fn write_buffers_give_way_where_the_cache_is_at_its_least() {
+    let db = open(options());
+    let store = db.store();
+    store.choose_write_buffer(30 * MB);
+    assert_eq!(store.write_buffer_in_force(), 20 * MB as usize, "there is room");
+    store.choose_write_buffer(60 * MB);
+    let smaller = store.write_buffer_in_force() as u64;
+    assert!((10 * MB..14 * MB).contains(&smaller), "{smaller}");
+    store.choose_write_buffer(61 * MB);
+    assert_eq!(store.write_buffer_in_force() as u64, smaller, "a megabyte changes nothing");
+    store.choose_write_buffer(1 << 40);
+    assert_eq!(store.write_buffer_in_force(), 5 * MB as usize, "a quarter stays");
+    store.choose_write_buffer(0);
+    assert_eq!(store.write_buffer_in_force(), 20 * MB as usize);
+}
