@@ -108,13 +108,16 @@ int check_number(const char *name, ulonglong least, ulonglong most, bool zero, v
     Number value = *static_cast<const Number *>(save);                             \
     if (!(change)) *static_cast<Number *>(target) = value;                         \
   }
-#define LIVE_OPTION(option)                                          \
-  change_live_options([&](tidesdb_live_options *options) {           \
-    options->option = static_cast<decltype(options->option)>(value); \
-  })
+/* `value` becomes the one in force. */
+#define LIVE_OPTION(option)                                              \
+  change_live_options(                                                   \
+      [&](tidesdb_live_options *options) {                               \
+        options->option = static_cast<decltype(options->option)>(value); \
+      },                                                                 \
+      [&](const tidesdb_live_options &now) { value = static_cast<decltype(value)>(now.option); })
 #define LIVE_BOOL(name, option)                                                   \
   void update_##name(THD *, st_mysql_sys_var *, void *target, const void *save) { \
-    const my_bool value = *static_cast<const my_bool *>(save);                    \
+    my_bool value = *static_cast<const my_bool *>(save);                          \
     if (!LIVE_OPTION(option)) *static_cast<my_bool *>(target) = value;            \
   }
 
@@ -135,8 +138,8 @@ LIVE_BOOL(finish_compactions_on_close, finish_compactions_on_close)
 
 /* ON leaves what is in memory to the log. */
 void update_fast_shutdown(THD *, st_mysql_sys_var *, void *target, const void *save) {
-  const my_bool fast = *static_cast<const my_bool *>(save), value = !fast;
-  if (!LIVE_OPTION(flush_on_close)) *static_cast<my_bool *>(target) = fast;
+  my_bool value = !*static_cast<const my_bool *>(save);
+  if (!LIVE_OPTION(flush_on_close)) *static_cast<my_bool *>(target) = !value;
 }
 
 /* What a weaker mode means for whom; null: nothing to warn of. */
@@ -168,7 +171,7 @@ int check_sync_mode(THD *, st_mysql_sys_var *, void *save, st_mysql_value *value
 }
 
 void update_sync_mode(THD *thd, st_mysql_sys_var *, void *target, const void *save) {
-  const ulong value = *static_cast<const ulong *>(save);
+  ulong value = *static_cast<const ulong *>(save);
   if (LIVE_OPTION(sync_mode)) return;
   *static_cast<ulong *>(target) = value;
   const char *risk = risk_of(value);
@@ -180,7 +183,7 @@ void update_sync_mode(THD *thd, st_mysql_sys_var *, void *target, const void *sa
 }
 
 void update_log_level(THD *, st_mysql_sys_var *, void *target, const void *save) {
-  const ulong value = *static_cast<const ulong *>(save);
+  ulong value = *static_cast<const ulong *>(save);
   if (LIVE_OPTION(log_level)) return;
   *static_cast<ulong *>(target) = value;
   reopen_engine_log();

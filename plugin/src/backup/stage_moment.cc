@@ -79,7 +79,8 @@ bool StageMoment::end() {
 }
 
 void offer_moment(THD *thd) {
-  if (!thd) return;
+  /* Others, as RESET MASTER, come here with a mutex of the binary log that the backup needs. */
+  if (!thd || thd->lex->sql_command != SQLCOM_FLUSH || !(thd->lex->type & REFRESH_ENGINE_LOG)) return;
   std::unique_lock<std::mutex> lock(mutex);
   if (state != State::WAITS) return;
   holder = holder_now();

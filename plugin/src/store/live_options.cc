@@ -84,10 +84,17 @@ bool plan_sizes(MemorySize which, ulonglong value, bool *budget_is_given, tidesd
 
 void note_sizes_of_start(bool is_set) { budget_is_set = is_set; }
 
-bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit) {
-  const GlobalVariablesUnlocked unlocked;
-  std::lock_guard<std::mutex> guard(changes);
-  return set(edit);
+bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit,
+                         const std::function<void(const tidesdb_live_options &)> &look) {
+  {
+    const GlobalVariablesUnlocked unlocked;
+    std::lock_guard<std::mutex> guard(changes);
+    if (set(edit)) return true;
+  }
+  /* Another connection may have changed it since. */
+  tidesdb_live_options now;
+  if (tidesdb_get_live_options(plugin.db, &now) == TIDESDB_OK) look(now);
+  return false;
 }
 
 bool change_memory_size(MemorySize which, ulonglong *value) {

@@ -16,8 +16,10 @@ namespace tidesdb {
 /* The sizes of the start. `budget_is_set`: somebody gave the bound on all memory. */
 void note_sizes_of_start(bool budget_is_set);
 
-/* Changes what `edit` changes. true: refused, and the client is told why. */
-bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit);
+/* Changes what `edit` changes, and shows `look` the options in force then. true: refused, and the client is
+   told why. */
+bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit,
+                         const std::function<void(const tidesdb_live_options &)> &look);
 
 enum class MemorySize { BLOCK_CACHE, WRITE_BUFFER, BUDGET };
 

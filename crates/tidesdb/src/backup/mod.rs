@@ -39,6 +39,7 @@ mod tests;
 mod verify;
 
 use std::collections::{BTreeSet, HashMap};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -393,8 +394,9 @@ impl Backup {
                 self.link(&from, &to, len)?;
                 None
             }
-            Some((shared, crc)) if copier.read(&from, len)? == crc => {
-                self.link(&shared, &to, len)?;
+            Some((shared, crc))
+                if copier.read(&from, len)? == crc && self.share(copier, &shared, &to, len, crc)? =>
+            {
                 self.info.shared_bytes += len;
                 Some(crc)
             }
@@ -406,10 +408,38 @@ impl Backup {
         self.list(&to, len, crc)
     }
 
-    /// Whether an error says that a table file of the store cannot be read.
+    /// Links the base's file `shared`, if it still has the bytes that the base's list says. False: it has not, and nothing
+    /// is at `to`. Errors: another file system, and a stop.
+    fn share(&self, copier: &mut Copier<'_>, shared: &Path, to: &Path, len: u64, crc: u32) -> Result<bool> {
+        copier.total += len;
+        let found = self.link(shared, to, len).and_then(|()| copier.read(to, len));
+        match found {
+            Ok(found) if found == crc => return Ok(true),
+            Err(error @ (Error::InvalidArgument(_) | Error::Interrupted)) => return Err(error),
+            _ => {}
+        }
+        let what =
+            format!("the base's file {} is not as its list says: the store's is copied", shared.display());
+        self.store.log(LogLevel::Warn, &what);
+        if self.disk.exists(to)? {
+            self.disk.remove(to)?;
+        }
+        Ok(false)
+    }
+
+    /// Whether an error says that a table file of the store is damaged: one that could not be opened for want of
+    /// descriptors or memory is not.
     fn is_of_table(&self, error: &Error, number: FileNo) -> bool {
         let of_store = |path: &PathBuf| *path == table_path(&self.store.dir, number);
-        error.is_damage() || matches!(error, Error::Io { path, .. } if of_store(path))
+        match error {
+            Error::Corruption { path, .. } => of_store(path),
+            Error::Io { path, source, .. } => {
+                of_store(path)
+                    && (matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+                        || source.raw_os_error() == Some(libc::EIO))
+            }
+            _ => false,
+        }
     }
 
     /// Goes on without a damaged file, if no table of the dictionary is in it.

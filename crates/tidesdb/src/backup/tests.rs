@@ -318,6 +318,39 @@ fn an_incremental_backup_shares_equal_files_and_stands_alone() {
     assert_eq!(row.map(|row| row[0]), Some(7 ^ 2));
 }
 
+/// Damage in the base is not damage in the store, and does not go into the next backup.
+#[test]
+fn files_that_the_base_lost_are_copied() {
+    for kind in ["missing", "flipped", "short"] {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        fill(&db, 0);
+        db.flush().expect("flushes");
+        db.backup(Path::new(BACKUP), BackupOptions::default(), Watch::NONE).expect("the base");
+        let is_large = |path: &std::path::PathBuf| {
+            path.starts_with(BACKUP)
+                && path.to_string_lossy().ends_with(".sst")
+                && disk.contents(path).is_some_and(|bytes| bytes.len() > 20_000)
+        };
+        let hit: Vec<_> = disk.files().into_iter().filter(is_large).collect();
+        assert!(!hit.is_empty());
+        for path in &hit {
+            match kind {
+                "missing" => disk.remove(path).expect("unlinks"),
+                "flipped" => assert!(disk.flip_bit(path, 10_000, 3)),
+                _ => disk.open(path, OpenMode::ReadWrite).expect("opens").set_len(10_000).expect("cuts"),
+            }
+        }
+        let mut backup = db.begin_backup(Path::new("/b2"), BackupOptions::default()).expect("begins");
+        backup.set_base(Path::new(BACKUP)).expect("a base");
+        backup.leave_out_damaged();
+        backup.take_point(Watch::NONE).expect("takes");
+        let info = backup.finish(Watch::NONE).expect("is complete");
+        assert!(info.left_out.is_empty() && info.shared_bytes < 20_000, "{kind}: {info:?}");
+        assert_eq!(verify(&disk.shared(), Path::new("/b2"), Watch::NONE).expect("verifies"), info, "{kind}");
+    }
+}
+
 #[test]
 fn a_rate_holds_a_copy_back_and_an_end_is_heard() {
     let directory = tempfile::tempdir().expect("directory");

@@ -228,7 +228,10 @@ impl Store {
         let mut rows = self.memory_bound.rows.lock();
         let most = beside_write_buffers(&options);
         if rows.saturating_add(bytes) > most {
-            return Err(Error::TooLittleMemory { len: len as u64, most: (most - *rows) / COPIES });
+            return Err(Error::TooLittleMemory {
+                len: len as u64,
+                most: most.saturating_sub(*rows) / COPIES,
+            });
         }
         *rows += bytes;
         self.set_cache_size(cache_size(&options, *rows, 0).min(self.cache.capacity() as u64));
