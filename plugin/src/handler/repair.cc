@@ -1,6 +1,6 @@
 /*
-  REPAIR TABLE. The server makes the table anew from its rows, indexes included, where the engine leaves it to
-  that. The result says before it where indexes and rows did not fit.
+  REPAIR TABLE. The server makes the table anew from its rows, indexes included. The result says before it
+  where indexes and rows did not fit.
 */
 #include <vector>
 
@@ -43,14 +43,16 @@ bool sum_entries(tidesdb_family *index, tidesdb_txn *txn, THD *thd, EntrySum *su
 }  // namespace
 
 /*
-  Of a partitioned table the server asks one partition after the other, and does nothing of its own where they
-  leave it to that. The first that does not fit asks for a new table, and speaks for those after it. What it
-  answers is OPTIMIZE's answer elsewhere: the server's note about it names OPTIMIZE.
+  Where rows and indexes do not fit the answer asks for a new table; it is OPTIMIZE's answer elsewhere, and
+  the server's note about it names OPTIMIZE. (To "not implemented" 11.8 makes a plain table anew, 10.11 does
+  nothing, and neither does anything for a partitioned one.) Of that the server asks one partition after the
+  other: the first that does not fit speaks for those after it.
 */
 int ha_tidesdb::repair(THD *thd, HA_CHECK_OPT *) {
   int found = say_differences(thd);
-  if (!is_partition() || found == HA_ADMIN_OK) return HA_ADMIN_NOT_IMPLEMENTED;
-  handler **next = static_cast<ha_partition *>(table->file)->get_child_handlers();
+  if (found == HA_ADMIN_OK) return HA_ADMIN_NOT_IMPLEMENTED;
+  handler *none = nullptr, **next = &none;
+  if (is_partition()) next = static_cast<ha_partition *>(table->file)->get_child_handlers();
   while (*next && *next++ != this) {
   }
   for (; found != HA_ADMIN_CORRUPT && *next; next++) {
