@@ -131,6 +131,47 @@ enum { TIDESDB_LOG_DEBUG, TIDESDB_LOG_INFO, TIDESDB_LOG_WARN, TIDESDB_LOG_ERROR,
 /* A line of the engine's log; called from any thread; must not call back into the store. */
 typedef void (*tidesdb_log_fn)(void *context, int level, const char *message);
 
+/* The first TIDESDB_KEY_PART_SIZE bytes of a key and its whole size; TIDESDB_UNKNOWN: there is none. */
+typedef struct tidesdb_key_part {
+  tidesdb_slice bytes;
+  uint64_t size;
+} tidesdb_key_part;
+
+enum { TIDESDB_LOCKED_TABLE = 0, TIDESDB_LOCKED_KEY = 1, TIDESDB_LOCKED_RANGE = 2 };
+
+/* One transaction's grant or wait. */
+typedef struct tidesdb_lock_info {
+  tidesdb_slice name;         /* of the family; empty in a report of a deadlock */
+  tidesdb_slice mode;         /* IS, IX, S, SIX, X, GAP */
+  tidesdb_key_part key;       /* of a range its first; none for a table */
+  tidesdb_key_part range_end; /* first key after a range; none: no end */
+  uint64_t txn, session;
+  uint64_t blocking_txn, blocking_session; /* of a wait: who stands in its way */
+  uint32_t family;
+  uint8_t kind; /* TIDESDB_LOCKED_* */
+  uint8_t waiting;
+  uint8_t intent; /* of an optimistic transaction */
+} tidesdb_lock_info;
+
+enum { TIDESDB_VICTIM_PREFERRED = 0, TIDESDB_VICTIM_WROTE_LEAST = 1, TIDESDB_VICTIM_YOUNGEST = 2 };
+
+/* One of the waits of a deadlock. */
+typedef struct tidesdb_deadlock_wait {
+  void *cookie;                 /* of the transaction that waits */
+  uint64_t written;             /* keys that it has written */
+  uint64_t waited_us;
+  tidesdb_lock_info wants;
+  tidesdb_lock_info in_the_way; /* grant, range or earlier wait of the next one's transaction */
+} tidesdb_deadlock_wait;
+
+/* Each waits for the next, and the last for the first. */
+typedef struct tidesdb_deadlock {
+  const tidesdb_deadlock_wait *waits;
+  size_t wait_count;
+  size_t victim;  /* place of the one that is rolled back */
+  uint8_t reason; /* TIDESDB_VICTIM_* */
+} tidesdb_deadlock;
+
 /* Lock waits, for servers that count or order them. Called without latches held; `waiter` and `holders`
  * are the cookies of the transactions (tidesdb_txn_set_cookie). Must not call back into the store. */
 typedef struct tidesdb_wait_observer {
@@ -141,6 +182,9 @@ typedef struct tidesdb_wait_observer {
    * has read under locks conflict; 0 when the order of their commits is fixed already. Called under latches:
    * must not block. NULL: they do. */
   int (*gaps_conflict)(void *context, void *a, void *b);
+  /* A deadlock, before its victim and the others go on: their statements are still those that wait. From the
+   * thread whose wait closed the circle. NULL: nobody is told. */
+  void (*deadlock)(void *context, const tidesdb_deadlock *deadlock);
 } tidesdb_wait_observer;
 
 typedef struct tidesdb_options {
@@ -738,12 +782,6 @@ int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 /* Microseconds of a clock that never goes back, in which the times of transactions and compactions stand. */
 uint64_t tidesdb_now_micros(const tidesdb_db *db);
 
-/* The first TIDESDB_KEY_PART_SIZE bytes of a key and its whole size; TIDESDB_UNKNOWN: there is none. */
-typedef struct tidesdb_key_part {
-  tidesdb_slice bytes;
-  uint64_t size;
-} tidesdb_key_part;
-
 typedef struct tidesdb_family_info {
   tidesdb_slice name;
   tidesdb_family_options options;
@@ -767,21 +805,6 @@ typedef struct tidesdb_table_info {
 /* By family, level and key; the dictionary's (family 0) first. */
 int tidesdb_tables(tidesdb_db *db, int (*visit)(void *context, const tidesdb_table_info *row), void *context);
 
-enum { TIDESDB_LOCKED_TABLE = 0, TIDESDB_LOCKED_KEY = 1, TIDESDB_LOCKED_RANGE = 2 };
-
-/* One transaction's grant or wait. */
-typedef struct tidesdb_lock_info {
-  tidesdb_slice name;         /* of the family */
-  tidesdb_slice mode;         /* IS, IX, S, SIX, X, GAP */
-  tidesdb_key_part key;       /* of a range its first; none for a table */
-  tidesdb_key_part range_end; /* first key after a range; none: no end */
-  uint64_t txn, session;
-  uint64_t blocking_txn, blocking_session; /* of a wait: who stands in its way */
-  uint32_t family;
-  uint8_t kind; /* TIDESDB_LOCKED_* */
-  uint8_t waiting;
-  uint8_t intent; /* of an optimistic transaction */
-} tidesdb_lock_info;
 /* At most `limit` grants and waits, locks that somebody waits for first and as they were at one moment;
  * *complete: whether these are all. Keys that a large transaction has in files appear when somebody waits for them. */
 int tidesdb_locks(tidesdb_db *db, size_t limit, int (*visit)(void *context, const tidesdb_lock_info *row),

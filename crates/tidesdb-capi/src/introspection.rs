@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use tidesdb::internal::compaction::history::{Action, Outcome};
-use tidesdb::internal::lock::KeyPrefix;
+use tidesdb::internal::lock::{DumpedLock, KeyPrefix};
 use tidesdb::internal::txn::transaction_list::TransactionState;
 
 use crate::error::{guard, OK};
@@ -162,23 +162,10 @@ pub struct LockInfoC {
     pub(crate) intent: u8,
 }
 
-/// See the header.
-#[no_mangle]
-pub unsafe extern "C" fn tidesdb_locks(
-    db: *mut DbHandle,
-    limit: usize,
-    visit: VisitRow<LockInfoC>,
-    context: *mut c_void,
-    complete: *mut c_int,
-) -> c_int {
-    guard(|| {
-        // SAFETY: the crate's contract.
-        let db = unsafe { &given(db)?.db };
-        let dump = db.locks(limit);
-        // SAFETY: as above.
-        unsafe { crate::answer(complete, dump.complete.into())? };
-        let names: Vec<_> = dump.locks.iter().map(|lock| db.family_name(lock.family)).collect();
-        let rows = dump.locks.iter().zip(&names).map(|(lock, name)| LockInfoC {
+impl LockInfoC {
+    /// Of a lock, and the name of its family, which both outlive its use.
+    pub(crate) fn of(lock: &DumpedLock, name: &[u8]) -> LockInfoC {
+        LockInfoC {
             name: Slice::of(name),
             mode: Slice::of(lock.mode.as_bytes()),
             key: KeyPartC::of(lock.key.as_ref()),
@@ -195,7 +182,27 @@ pub unsafe extern "C" fn tidesdb_locks(
             },
             waiting: lock.waiting.into(),
             intent: lock.intent.into(),
-        });
+        }
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_locks(
+    db: *mut DbHandle,
+    limit: usize,
+    visit: VisitRow<LockInfoC>,
+    context: *mut c_void,
+    complete: *mut c_int,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let db = unsafe { &given(db)?.db };
+        let dump = db.locks(limit);
+        // SAFETY: as above.
+        unsafe { crate::answer(complete, dump.complete.into())? };
+        let names: Vec<_> = dump.locks.iter().map(|lock| db.family_name(lock.family)).collect();
+        let rows = dump.locks.iter().zip(&names).map(|(lock, name)| LockInfoC::of(lock, name));
         // SAFETY: as above.
         unsafe { hand_out(visit, context, rows) }
     })

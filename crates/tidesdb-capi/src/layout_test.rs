@@ -5,7 +5,7 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use crate::{
-    error, CompactionInfoC, CursorHandle, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LiveOptionsC,
+    error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LiveOptionsC,
     LockInfoC, MemoryPlanC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC,
     WatchC,
 };
@@ -30,7 +30,15 @@ fn structs_agree_with_the_header() {
     let (mut c, mut rust) = (Vec::new(), Vec::new());
     check!(c, rust, "tidesdb_slice", Slice, [data, size]);
     check!(c, rust, "tidesdb_watch", WatchC, [context, stop, progress]);
-    check!(c, rust, "tidesdb_wait_observer", WaitObserverC, [context, wait_begins, wait_ends, gaps_conflict]);
+    check!(
+        c,
+        rust,
+        "tidesdb_wait_observer",
+        WaitObserverC,
+        [context, wait_begins, wait_ends, gaps_conflict, deadlock]
+    );
+    check!(c, rust, "tidesdb_deadlock_wait", DeadlockWaitC, [cookie, written, waited_us, wants, in_the_way]);
+    check!(c, rust, "tidesdb_deadlock", DeadlockC, [waits, wait_count, victim, reason]);
     check!(
         c,
         rust,
@@ -322,6 +330,8 @@ fn structs_agree_with_the_header() {
         ("tidesdb_compaction_info", size_of::<CompactionInfoC>()),
         ("tidesdb_slice", size_of::<Slice>()),
         ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
+        ("tidesdb_deadlock_wait", size_of::<DeadlockWaitC>()),
+        ("tidesdb_deadlock", size_of::<DeadlockC>()),
         ("tidesdb_options", size_of::<OptionsC>()),
         ("tidesdb_memory_plan", size_of::<MemoryPlanC>()),
         ("tidesdb_live_options", size_of::<LiveOptionsC>()),

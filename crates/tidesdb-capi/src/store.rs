@@ -7,34 +7,17 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
-use tidesdb::internal::lock::{LockOwner, WaitObserver};
+use tidesdb::internal::lock::WaitObserver;
 use tidesdb::{Error, Options, RememberedStore, StoreIdentity, SyncMode};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::family::FamilyHandle;
 use crate::heap;
+use crate::observer::{Observer, WaitObserverC};
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
 pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, message: *const c_char);
-
-/// `tidesdb_wait_observer`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct WaitObserverC {
-    pub(crate) context: *mut c_void,
-    pub(crate) wait_begins: Option<
-        unsafe extern "C" fn(
-            context: *mut c_void,
-            waiter: *mut c_void,
-            holders: *const *mut c_void,
-            holder_count: usize,
-        ),
-    >,
-    pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
-    pub(crate) gaps_conflict:
-        Option<unsafe extern "C" fn(context: *mut c_void, a: *mut c_void, b: *mut c_void) -> c_int>,
-}
 
 /// `tidesdb_options`.
 #[repr(C)]
@@ -67,39 +50,6 @@ pub struct DbHandle {
     pub(crate) api: tidesdb::Db,
     /// Lines of the log below this level are left out.
     pub(crate) log_level: Arc<AtomicI32>,
-}
-
-// SAFETY: the observer's functions and context may be used from any thread; the header demands it.
-unsafe impl Send for WaitObserverC {}
-// SAFETY: as above.
-unsafe impl Sync for WaitObserverC {}
-
-struct Observer(WaitObserverC);
-
-impl WaitObserver for Observer {
-    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
-        if let Some(begins) = self.0.wait_begins {
-            let holders: Vec<*mut c_void> = holders.iter().map(|&cookie| cookie as *mut c_void).collect();
-            // SAFETY: the caller of tidesdb_open gave a function that takes these.
-            unsafe {
-                begins(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len())
-            };
-        }
-    }
-
-    fn wait_ends(&self, waiter: &LockOwner) {
-        if let Some(ends) = self.0.wait_ends {
-            // SAFETY: as above.
-            unsafe { ends(self.0.context, waiter.cookie() as *mut c_void) };
-        }
-    }
-
-    fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
-        self.0.gaps_conflict.is_none_or(|conflict| {
-            // SAFETY: as above.
-            unsafe { conflict(self.0.context, a.cookie() as *mut c_void, b.cookie() as *mut c_void) != 0 }
-        })
-    }
 }
 
 /// See the header.

@@ -72,6 +72,28 @@ static int gaps_conflict(void *context, void *a, void *b) {
   return *(int *)a != *(int *)b;
 }
 
+static int deadlocks;
+static void *victim;
+
+static void deadlock(void *context, const tidesdb_deadlock *found) {
+  size_t i;
+  CHECK(context == &waits && found->wait_count == 2 && found->victim < 2);
+  for (i = 0; i < 2; i++) {
+    const tidesdb_deadlock_wait *wait = &found->waits[i], *next = &found->waits[1 - i];
+    CHECK(wait->wants.waiting && wait->wants.kind == TIDESDB_LOCKED_KEY && wait->wants.key.size == 1);
+    CHECK(wait->wants.txn == next->in_the_way.txn && wait->wants.blocking_txn == next->wants.txn);
+    CHECK(!wait->in_the_way.waiting && wait->in_the_way.mode.size == 1 && *wait->in_the_way.mode.data == 'X');
+    CHECK(wait->wants.key.bytes.data[0] != next->wants.key.bytes.data[0]);
+  }
+  uint64_t written = found->waits[found->victim].written, of_other = found->waits[1 - found->victim].written;
+  CHECK(written <= of_other);
+  CHECK(found->reason == (written < of_other ? TIDESDB_VICTIM_WROTE_LEAST : TIDESDB_VICTIM_YOUNGEST));
+  pthread_mutex_lock(&latch);
+  deadlocks++;
+  victim = found->waits[found->victim].cookie;
+  pthread_mutex_unlock(&latch);
+}
+
 /* Waits until *counter is at least `least`; ends the program after two minutes: a sync of a real disk that a build
    has just filled can take half of one. */
 static void await(const int *counter, int least) {
@@ -110,6 +132,7 @@ static tidesdb_db *open_at(const char *directory) {
   observer.wait_begins = wait_begins;
   observer.wait_ends = wait_ends;
   observer.gaps_conflict = gaps_conflict;
+  observer.deadlock = deadlock;
   tidesdb_options_init(&options);
   options.write_buffer_size = 1 << 20;
   options.sync_mode = TIDESDB_SYNC_NONE;
@@ -747,6 +770,19 @@ static void observer(void) {
   tidesdb_stats stats;
   OK(tidesdb_get_stats(db, &stats));
   CHECK(stats.lock_waits == 1 && stats.lock_deadlocks == 0 && stats.lock_held == 0);
+  /* Two wait for each other: told before the one with fewer keys ends. */
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_REPEATABLE_READ, 0));
+  OK(put(a, family, "m", "1"));
+  OK(put(a, family, "n", "1"));
+  OK(put(b, family, "l", "1"));
+  start(&j, a, family, "l");
+  await(&waits, 2);
+  IS(TIDESDB_DEADLOCK, put(b, family, "m", "2"));
+  CHECK(deadlocks == 1 && victim == &cookie_of_b);
+  OK(tidesdb_txn_rollback(b));
+  OK(result(&j));
+  OK(tidesdb_txn_rollback(a));
   tidesdb_txn_free(a);
   tidesdb_txn_free(b);
   tidesdb_family_close(family);

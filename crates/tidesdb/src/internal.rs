@@ -73,8 +73,8 @@ pub mod iter {
 #[doc(hidden)]
 pub mod lock {
     pub use crate::lock::{
-        Granted, KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode, WaitObserver,
-        KEY_PREFIX_BYTES,
+        Deadlock, DumpedLock, Granted, KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy,
+        TableMode, VictimReason, WaitObserver, KEY_PREFIX_BYTES,
     };
 }
 

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use super::dump::{dump_wait, DumpedLock};
 use super::mode::Mask;
 use super::owner::LockOwner;
 
@@ -87,6 +88,76 @@ pub(super) fn victim(cycle: &[Arc<LockOwner>]) -> Option<&Arc<LockOwner>> {
     cycle.iter().max_by_key(|o| (o.preference(), std::cmp::Reverse(o.written()), o.id()))
 }
 
+/// The rule that chose a deadlock's victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VictimReason {
+    /// The server prefers it to all others.
+    Preference,
+    /// It has written the fewest keys.
+    FewestKeys,
+    /// Others have written as few, and it is the youngest of them.
+    Youngest,
+}
+
+fn reason_for(cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>) -> VictimReason {
+    let mut rivals: Vec<&Arc<LockOwner>> =
+        cycle.iter().filter(|o| !Arc::ptr_eq(o, victim) && o.preference() == victim.preference()).collect();
+    if rivals.is_empty() {
+        return VictimReason::Preference;
+    }
+    rivals.retain(|o| o.written() == victim.written());
+    if rivals.is_empty() {
+        VictimReason::FewestKeys
+    } else {
+        VictimReason::Youngest
+    }
+}
+
+/// One wait of a deadlock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadlockedWait {
+    /// Cookie of the owner that waits.
+    pub cookie: u64,
+    /// Keys that it has written.
+    pub written: u64,
+    /// Microseconds that it has waited.
+    pub waited_us: u64,
+    /// The lock that it waits for; its `blocker` is the owner of the next wait.
+    pub wants: DumpedLock,
+    /// That owner's grant, range or earlier wait, which is in the way.
+    pub in_the_way: DumpedLock,
+}
+
+/// A deadlock, as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deadlock {
+    /// Each waits for the next, and the last for the first, whose wait closed the cycle.
+    pub waits: Vec<DeadlockedWait>,
+    /// The place of the wait that ends, and whose owner is rolled back.
+    pub victim: usize,
+    /// Why that one.
+    pub reason: VictimReason,
+}
+
+impl Deadlock {
+    /// Describes a cycle that stands: the caller holds the wait latch. `now`: by the manager's clock.
+    pub(super) fn of(cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>, now: u64) -> Option<Deadlock> {
+        let mut waits = Vec::with_capacity(cycle.len());
+        for (at, owner) in cycle.iter().enumerate() {
+            let (wants, in_the_way) = dump_wait(owner, &cycle[(at + 1) % cycle.len()])?;
+            waits.push(DeadlockedWait {
+                cookie: owner.cookie(),
+                written: owner.written(),
+                waited_us: now.saturating_sub(owner.waits_since().unwrap_or(now)),
+                wants,
+                in_the_way,
+            });
+        }
+        let place = cycle.iter().position(|owner| Arc::ptr_eq(owner, victim))?;
+        Some(Deadlock { waits, victim: place, reason: reason_for(cycle, victim) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +177,9 @@ mod tests {
         assert_eq!(id(&[owner(1, 0, 4), owner(2, 0, 5)]), Some(1));
         assert_eq!(id(&[owner(1, 0, 0), owner(2, 1, 100), owner(3, -1, 0)]), Some(2));
         assert_eq!(id(&[owner(7, -1, 0), owner(2, 0, 100)]), Some(2));
+        let why = |cycle: &[Arc<LockOwner>]| reason_for(cycle, victim(cycle).expect("there is one"));
+        assert_eq!(why(&[owner(1, 0, 5), owner(2, 0, 5), owner(3, 0, 9)]), VictimReason::Youngest);
+        assert_eq!(why(&[owner(1, 0, 4), owner(2, 0, 5)]), VictimReason::FewestKeys);
+        assert_eq!(why(&[owner(1, 0, 0), owner(2, 1, 100), owner(3, -1, 0)]), VictimReason::Preference);
     }
 }

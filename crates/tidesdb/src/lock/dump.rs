@@ -106,6 +106,45 @@ fn blocker_of(place: &EntryPlace, shard: &Shard, at: usize) -> Option<LockOwnerI
     ranged.or_else(|| queue.waits_before(at, 0).next().map(|owner| LockOwnerId::of(owner)))
 }
 
+/// The wait of `owner`, and the grant, range or earlier wait of `next` that is in its way. `None`: it is not so. The
+/// caller holds the wait latch.
+pub(super) fn dump_wait(owner: &Arc<LockOwner>, next: &Arc<LockOwner>) -> Option<(DumpedLock, DumpedLock)> {
+    let place = owner.waits_at.lock().clone()?;
+    let shard = place.latch();
+    let entry = shard.entry(place.id);
+    let waiting = entry.queue.waiting();
+    let at = waiting.iter().position(|request| Arc::ptr_eq(&request.owner, owner))?;
+    let bytes = entry.key.to_vec();
+    let wants = DumpedLock {
+        family: place.locks.family,
+        key: (place.shard != TABLE_SHARD).then(|| KeyPrefix::of(&bytes)),
+        range_to: None,
+        owner: LockOwnerId::of(owner),
+        mode: waiting[at].want.name(),
+        intent: waiting[at].intent,
+        waiting: true,
+        blocker: Some(LockOwnerId::of(next)),
+    };
+    let of_next = DumpedLock { owner: LockOwnerId::of(next), waiting: false, blocker: None, ..wants.clone() };
+    if entry.queue.holders_before(at).any(|holder| Arc::ptr_eq(holder, next)) {
+        let mut holds = entry.queue.granted().iter().filter(|hold| Arc::ptr_eq(&hold.owner, next));
+        let hold = holds.next()?;
+        return Some((wants, DumpedLock { mode: hold.mask.name(), intent: hold.intent, ..of_next }));
+    }
+    if let Some(before) = waiting[..at].iter().find(|request| Arc::ptr_eq(&request.owner, next)) {
+        let (mode, intent) = (before.want.name(), before.intent);
+        return Some((wants, DumpedLock { mode, intent, waiting: true, ..of_next }));
+    }
+    let ranges = place.locks.ranges();
+    let covers = |span: &Span| span.from <= bytes && span.to.as_ref().is_none_or(|to| bytes < *to);
+    let mut found = ranges.iter().filter(|(other, span)| std::ptr::eq(&***other, &**next) && covers(span));
+    let (_, span) = found.next()?;
+    let (from, to) = (KeyPrefix::of(&span.from), span.to.as_deref().map(KeyPrefix::of));
+    let range =
+        DumpedLock { key: Some(from), range_to: Some(to), mode: Mask::GAP.name(), intent: false, ..of_next };
+    Some((wants, range))
+}
+
 impl LockDump {
     fn push(&mut self, lock: DumpedLock, limit: usize) -> bool {
         self.complete &= self.locks.len() < limit;

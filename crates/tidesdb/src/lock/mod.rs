@@ -81,7 +81,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use dump::{HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
+pub use deadlock::{Deadlock, DeadlockedWait, VictimReason};
+pub use dump::{DumpedLock, HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
 pub use implicit::LockedKeys;
 #[cfg(test)]
 pub use listing::listing;
@@ -152,6 +153,11 @@ pub trait WaitObserver: Send + Sync {
     fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]);
     /// The wait of which `wait_begins` told is over, whatever its end.
     fn wait_ends(&self, waiter: &LockOwner);
+    /// A deadlock was found and its victim chosen. Called by the thread whose wait closed the cycle, before anybody of
+    /// it goes on; none of its owners has returned from `unlock_all` before this call returns.
+    fn deadlock(&self, deadlock: &Deadlock) {
+        let _ = deadlock;
+    }
     /// Whether an insertion of one of two appliers of a replica and a range of the other conflict: not when
     /// the order of their commits is fixed already. Both hold locks or wait. Called under latches: must not
     /// block, nor call the lock manager.

@@ -41,6 +41,24 @@ impl WaitObserver for Heard {
     fn wait_ends(&self, waiter: &LockOwner) {
         self.0.lock().push(format!("t{} ended", waiter.id()));
     }
+    fn deadlock(&self, deadlock: &Deadlock) {
+        let shown = |lock: &DumpedLock| {
+            let key = lock.key.as_ref().map_or("table".into(), |key| key.bytes.escape_ascii().to_string());
+            let to =
+                lock.range_to.as_ref().map(|to| to.as_ref().map(|to| to.bytes.escape_ascii().to_string()));
+            let to = to.map_or(String::new(), |to| format!("..{}", to.unwrap_or_default()));
+            let waits = if lock.waiting { "waits" } else { "has" };
+            format!("t{} {waits} {} {}/{key}{to}", lock.owner.id, lock.mode, lock.family)
+        };
+        let waits = deadlock.waits.iter().map(|wait| {
+            assert_eq!(wait.wants.blocker, Some(wait.in_the_way.owner));
+            let (wants, in_the_way) = (shown(&wait.wants), shown(&wait.in_the_way));
+            format!("[{wants} for {} us, {in_the_way}]", wait.waited_us)
+        });
+        let waits: Vec<String> = waits.collect();
+        let victim = deadlock.waits[deadlock.victim].wants.owner.id;
+        self.0.lock().push(format!("{}: t{victim}, {:?}", waits.join(", "), deadlock.reason));
+    }
     /// Appliers with odd numbers are of one group.
     fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         (a.id() | b.id()) % 2 == 0

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::deadlock::{victim, Search};
+use super::deadlock::{victim, Deadlock, Search};
 use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
@@ -53,6 +53,15 @@ pub(super) struct Wanted<'a> {
 /// Owners named in a report, kept from ending their transactions until it is over.
 struct Pinned(Vec<Arc<LockOwner>>);
 
+impl Pinned {
+    fn all(owners: &[Arc<LockOwner>]) -> Pinned {
+        for owner in owners {
+            owner.pins.fetch_add(1, Relaxed);
+        }
+        Pinned(owners.to_vec())
+    }
+}
+
 impl Drop for Pinned {
     fn drop(&mut self) {
         for owner in &self.0 {
@@ -80,6 +89,7 @@ impl LockManager {
         let began = self.clock.now_micros();
         let mut wakes = Wakes::default();
         let mut pinned = Pinned(Vec::new());
+        let mut deadlocks = Vec::new();
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
@@ -114,8 +124,13 @@ impl LockManager {
         }
         drop(shard);
         self.counters.waits.fetch_add(1, Relaxed);
-        self.break_deadlocks(&mut waits, owner, &mut wakes);
+        self.break_deadlocks(&mut waits, owner, &mut wakes, &mut deadlocks);
         drop(waits);
+        if let Some(observer) = &self.observer {
+            // Before anybody goes on: the statements that wait are those of the deadlock.
+            deadlocks.iter().for_each(|(deadlock, _)| observer.deadlock(deadlock));
+        }
+        drop(deadlocks);
         wakes.send();
 
         let woken = match (owner.wait_cell.decided(), &self.observer) {
@@ -161,8 +176,14 @@ impl LockManager {
         })
     }
 
-    /// Finds the cycles that the wait of `owner` closes and ends one wait in each.
-    fn break_deadlocks(&self, waits: &mut Waits, owner: &Arc<LockOwner>, wakes: &mut Wakes) {
+    /// Finds the cycles that the wait of `owner` closes and ends one wait in each. `told`: for the observer.
+    fn break_deadlocks(
+        &self,
+        waits: &mut Waits,
+        owner: &Arc<LockOwner>,
+        wakes: &mut Wakes,
+        told: &mut Vec<(Deadlock, Pinned)>,
+    ) {
         // A cycle takes two waits.
         while waits.waiting > 1 && owner.wait_cell.decided().is_none() {
             let found = waits.search.run(owner);
@@ -170,6 +191,11 @@ impl LockManager {
             let Some(victim) = victim(&found.cycle) else { return };
             debug_assert!(is_cycle(&found.cycle));
             self.counters.deadlocks.fetch_add(1, Relaxed);
+            if self.observer.is_some() {
+                let deadlock = Deadlock::of(&found.cycle, victim, self.clock.now_micros());
+                debug_assert!(deadlock.is_some(), "the cycle stands");
+                told.extend(deadlock.map(|deadlock| (deadlock, Pinned::all(&found.cycle))));
+            }
             take_out(waits, victim, wakes);
             victim.wait_cell.decide(Outcome::Deadlock);
             if !Arc::ptr_eq(victim, owner) {
