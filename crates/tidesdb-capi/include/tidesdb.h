@@ -130,6 +130,9 @@ enum { TIDESDB_LOG_DEBUG, TIDESDB_LOG_INFO, TIDESDB_LOG_WARN, TIDESDB_LOG_ERROR,
 
 /* A line of the engine's log; called from any thread; must not call back into the store. */
 typedef void (*tidesdb_log_fn)(void *context, int level, const char *message);
+/* A family as a line of the log names it: writes at most `room` bytes and returns their number. From any thread; must not
+ * call back into the store. */
+typedef size_t (*tidesdb_label_fn)(void *context, uint32_t family, tidesdb_slice name, char *to, size_t room);
 
 /* The first TIDESDB_KEY_PART_SIZE bytes of a key and its whole size; TIDESDB_UNKNOWN: there is none. */
 typedef struct tidesdb_key_part {
@@ -211,6 +214,7 @@ typedef struct tidesdb_options {
   void *log_context;
   const char *write_buffer_variable;/* its name in messages; NULL: "write_buffer_size" */
   const tidesdb_wait_observer *observer; /* copied; may be NULL */
+  tidesdb_label_fn family_label;    /* given log_context; NULL: the name's bytes, escaped */
 } tidesdb_options;
 
 void tidesdb_options_init(tidesdb_options *options);
@@ -692,6 +696,18 @@ void tidesdb_cursor_look_again(tidesdb_cursor *cursor);
  * transaction has written or had locked before. For READ COMMITTED. */
 void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);
 
+/* Numbers of the program, to which the work of reads is added. */
+typedef struct tidesdb_read_work {
+  uint64_t *blocks;      /* blocks of files that were looked at */
+  uint64_t *blocks_read; /* of these, those that were not in the cache */
+  uint64_t *read_time;   /* for which they were read, in the program's units */
+  uint64_t *passed;      /* old versions and deleted rows that were passed over */
+  double units;          /* of read_time in a microsecond */
+} tidesdb_read_work;
+/* What this cursor's reads do from now on is added there. The numbers stay in place as long as the cursor, or until the
+ * next call. NULL: nobody asks (the default), and no time is taken. */
+void tidesdb_cursor_set_work(tidesdb_cursor *cursor, const tidesdb_read_work *work);
+
 /* ---- estimates, maintenance, insight ---------------------------------------------------------- */
 
 /* Rows between two keys (NULL: open end), from index blocks and memtable counts; of a short range the blocks at its
@@ -770,6 +786,8 @@ typedef struct tidesdb_stats {
   uint64_t read_only;               /* 1: changes are refused */
   uint64_t oldest_snapshot_seconds; /* since the oldest transaction with a snapshot began; 0: none has one */
   uint64_t free_space_bytes;        /* where the store lies; TIDESDB_UNKNOWN */
+  uint64_t disk_full;       /* 1: log, flushes or merges find no room on the disk */
+  uint64_t disk_full_count; /* times that this began */
 } tidesdb_stats;
 int tidesdb_get_stats(tidesdb_db *db, tidesdb_stats *stats);
 

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use tidesdb::internal::cache;
 use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
 use tidesdb::internal::txn::transaction::{OnMissing, ReadMode};
 use tidesdb::Error;
@@ -40,6 +41,54 @@ pub struct CursorHandle {
     /// Kept so that `changes` stays valid.
     pub(crate) counter: Arc<AtomicU64>,
     pub(crate) txn: *const TxnHandle,
+    /// Where the work of reads is counted.
+    pub(crate) work: Option<ReadWorkC>,
+}
+
+/// `tidesdb_read_work`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReadWorkC {
+    pub(crate) blocks: *mut u64,
+    pub(crate) blocks_read: *mut u64,
+    pub(crate) read_time: *mut u64,
+    pub(crate) passed: *mut u64,
+    pub(crate) units: f64,
+}
+
+/// Runs a read; its work is added to the numbers of the program, if it gave some.
+fn counted<T>(work: Option<ReadWorkC>, read: impl FnOnce() -> T) -> T {
+    let Some(to) = work else { return read() };
+    let (got, done) = cache::counted(read);
+    let time = done.read_us as f64 * to.units;
+    let adds = [
+        (to.blocks, done.blocks),
+        (to.blocks_read, done.blocks_read),
+        (to.read_time, time as u64),
+        (to.passed, done.passed),
+    ];
+    for (number, more) in adds {
+        // SAFETY: the crate's contract: the program's numbers outlive the cursor, or their next setting.
+        unsafe { *number = (*number).wrapping_add(more) };
+    }
+    got
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_set_work(cursor: *mut CursorHandle, work: *const ReadWorkC) {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let (handle, work) = unsafe { (given_mut(cursor)?, work.as_ref().copied()) };
+        if let Some(work) = &work {
+            // SAFETY: as above.
+            unsafe {
+                (given(work.blocks)?, given(work.blocks_read)?, given(work.read_time)?, given(work.passed)?)
+            };
+        }
+        handle.work = work;
+        Ok(OK)
+    });
 }
 
 /// `tidesdb_seek`.
@@ -149,6 +198,7 @@ pub unsafe extern "C" fn tidesdb_cursor_open(
             batch: Vec::new(),
             counter,
             txn: std::ptr::null(),
+            work: None,
         };
         // SAFETY: as above.
         unsafe { answer(cursor, Box::into_raw(Box::new(handle)))? };
@@ -215,10 +265,11 @@ pub unsafe extern "C" fn tidesdb_cursor_get(
         let mode = mode as u32;
         let on_missing = if mode & BY_ENTRY != 0 { OnMissing::Forget } else { OnMissing::Keep };
         let (mode, skip, peek) = read_mode(mode & !BY_ENTRY)?;
-        let read = match peek {
-            true => handle.inner.get_or_peek(txn, key, mode, on_missing),
-            false => handle.inner.get(txn, key, mode, skip, on_missing),
-        };
+        let inner = &mut handle.inner;
+        let read = counted(handle.work, || match peek {
+            true => inner.get_or_peek(txn, key, mode, on_missing),
+            false => inner.get(txn, key, mode, skip, on_missing),
+        });
         match read {
             Ok(Some(found)) => {
                 // SAFETY: as above.
@@ -316,7 +367,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             both_versions,
             expect: c.batch_hint.into(),
         };
-        let found = handle.inner.seek(txn, &scan)?;
+        let found = counted(handle.work, || handle.inner.seek(txn, &scan))?;
         Ok(handle.show(found, start.is_forward()))
     })
 }
@@ -335,7 +386,7 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
         handle.count = 0;
         // SAFETY: the transaction of the last seek, by the crate's contract still there.
         let txn = unsafe { transaction(handle.txn)? };
-        let found = handle.inner.fetch(txn, position, direction > 0)?;
+        let found = counted(handle.work, || handle.inner.fetch(txn, position, direction > 0))?;
         Ok(handle.show(found, direction > 0))
     })
 }
@@ -351,7 +402,8 @@ pub unsafe extern "C" fn tidesdb_cursor_relock(cursor: *mut CursorHandle, txn: *
         handle.batch.clear();
         handle.count = 0;
         // SAFETY: as above.
-        let found = handle.inner.relock(unsafe { owner.txn() })?;
+        let txn = unsafe { owner.txn() };
+        let found = counted(handle.work, || handle.inner.relock(txn))?;
         Ok(handle.show(found, forward))
     })
 }

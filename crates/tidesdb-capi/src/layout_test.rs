@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::{
     error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LiveOptionsC,
-    LockInfoC, MemoryPlanC, OpC, OptionsC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC,
+    LockInfoC, MemoryPlanC, OpC, OptionsC, ReadWorkC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC,
     WatchC,
 };
 
@@ -79,6 +79,7 @@ fn structs_agree_with_the_header() {
             log_context,
             write_buffer_variable,
             observer,
+            family_label,
         ]
     );
     check!(
@@ -131,6 +132,7 @@ fn structs_agree_with_the_header() {
         CursorHandle,
         [rows, count, position, changes, changes_seen, direction, expiry]
     );
+    check!(c, rust, "tidesdb_read_work", ReadWorkC, [blocks, blocks_read, read_time, passed, units]);
     check!(
         c,
         rust,
@@ -233,6 +235,8 @@ fn structs_agree_with_the_header() {
             read_only,
             oldest_snapshot_seconds,
             free_space_bytes,
+            disk_full,
+            disk_full_count,
         ]
     );
     check!(c, rust, "tidesdb_key_part", KeyPartC, [bytes, size]);
@@ -331,6 +335,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_slice", size_of::<Slice>()),
         ("tidesdb_wait_observer", size_of::<WaitObserverC>()),
         ("tidesdb_deadlock_wait", size_of::<DeadlockWaitC>()),
+        ("tidesdb_read_work", size_of::<ReadWorkC>()),
         ("tidesdb_deadlock", size_of::<DeadlockC>()),
         ("tidesdb_options", size_of::<OptionsC>()),
         ("tidesdb_memory_plan", size_of::<MemoryPlanC>()),

@@ -18,6 +18,7 @@ pub mod backup {
 
 #[doc(hidden)]
 pub mod cache {
+    pub use crate::cache::work::{counted, ReadWork};
     pub use crate::cache::{BlockCache, CachePriority, FileCache, FrameBuf};
 }
 

@@ -60,6 +60,11 @@ impl FileCache {
         Ok(self.keep(number, file))
     }
 
+    /// The clock of the disk, in microseconds.
+    pub(crate) fn now_micros(&self) -> u64 {
+        self.disk.now_micros()
+    }
+
     /// Keeps a file that is already open (one that was just written) under its number, and returns the one
     /// that is kept.
     pub fn keep(&self, number: FileNo, file: Arc<dyn File>) -> Arc<dyn File> {

@@ -12,6 +12,7 @@ mod files;
 mod frame;
 mod shard;
 mod slab;
+pub mod work;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

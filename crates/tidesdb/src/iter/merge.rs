@@ -1,6 +1,7 @@
 //! Merges the runs of a family into one stream. Iterators stand newest first; of equal keys the newest
 //! iterator wins, whatever kind of run it is, because a newer run holds only newer versions of a key.
 
+use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::types::Entry;
@@ -68,6 +69,7 @@ impl MergingIterator {
             self.passed.extend_from_slice(self.iterators[current].key());
             for (index, iter) in self.iterators.iter_mut().enumerate() {
                 if index != current && iter.valid() && iter.key() == self.passed {
+                    work::note_passed(1);
                     if self.forward {
                         iter.next()?;
                     } else {

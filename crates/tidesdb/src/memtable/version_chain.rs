@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
+use crate::cache::work;
 use crate::types::{Entry, Kind, Seq};
 
 const SEQ_BITS: u32 = 56;
@@ -203,6 +204,7 @@ impl Chain {
     pub(super) fn visible(&self, snapshot: Seq) -> Option<VersionRef<'_>> {
         let mut version = self.head();
         while version.seq() > snapshot {
+            work::note_passed(1);
             version = version.next()?;
         }
         Some(version)

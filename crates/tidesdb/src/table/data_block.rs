@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::block::DecodeError;
+use crate::cache::work;
 use crate::format::coding::{get_len, get_varint, put_varint, varint_len};
 use crate::types::{Entry, Kind, Seq};
 
@@ -94,6 +95,7 @@ pub(super) fn find_version(
         if !version.more {
             return Ok(None);
         }
+        work::note_passed(1);
         at = version.value.end;
     }
 }

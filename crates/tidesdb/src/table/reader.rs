@@ -13,6 +13,7 @@ use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
 use super::read_ahead::Window;
 use super::{SsTableIterator, SsTableMeta, SsTableVersionIterator};
+use crate::cache::work;
 use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Reservation};
 use crate::error::{Error, Result};
 use crate::io::File;
@@ -321,10 +322,12 @@ impl SsTable {
         priority: Option<CachePriority>,
     ) -> Result<BlockRef> {
         let offset = self.meta.offset.wrapping_add(handle.offset);
+        work::note_block();
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let block = self.or_twin(self.load_again(handle, kind), |twin| twin.load_again(handle, kind))?;
+        let read = || self.or_twin(self.load_again(handle, kind), |twin| twin.load_again(handle, kind));
+        let block = work::block_read(|| self.files.now_micros(), read)?;
         Ok(match priority {
             Some(priority) => self.cache.insert(self.file, offset, block, priority),
             None => block,
@@ -334,14 +337,18 @@ impl SsTable {
     /// The data block at `handle` for a long scan forward: from the cache, or through `window`.
     pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
         let offset = self.meta.offset.wrapping_add(handle.offset);
+        work::note_block();
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let block = window
-            .block(self, handle, SCAN_WINDOW)
-            .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
-        window.release_large();
-        let block = self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))?;
+        let read = || {
+            let block = window
+                .block(self, handle, SCAN_WINDOW)
+                .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+            window.release_large();
+            self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))
+        };
+        let block = work::block_read(|| self.files.now_micros(), read)?;
         Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
     }
 

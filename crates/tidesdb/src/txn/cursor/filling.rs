@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use super::position::Edge;
 use super::row_batch::{Span, BATCH_BYTES};
 use super::{look_for_kill, Cursor, CursorState, Next};
+use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::ttl::{expiry_of, EXPIRY_LEN};
@@ -156,6 +157,9 @@ impl Cursor {
                 // The merge has left this key behind: what follows must place it anew.
                 self.position.ahead = false;
                 break;
+            }
+            if !matches!(state, CursorState::Live) {
+                work::note_passed(1);
             }
             match state {
                 CursorState::Live => {
