@@ -267,6 +267,8 @@ stats! { s,
     read_only: s.is_read_only.into(),
     oldest_snapshot_seconds: s.oldest_snapshot_seconds,
     free_space_bytes: s.free_space,
+    disk_full: s.disk_is_full.into(),
+    disk_full_count: s.disk_full_count,
 }
 
 /// See the header.

@@ -19,6 +19,18 @@ use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 /// `tidesdb_log_fn`.
 pub type LogFn = unsafe extern "C" fn(context: *mut c_void, level: c_int, message: *const c_char);
 
+/// `tidesdb_label_fn`.
+pub type LabelFn = unsafe extern "C" fn(
+    context: *mut c_void,
+    family: u32,
+    name: Slice,
+    to: *mut c_char,
+    room: usize,
+) -> usize;
+
+/// Bytes of a family's label.
+const LABEL_ROOM: usize = 1024;
+
 /// `tidesdb_options`.
 #[repr(C)]
 pub struct OptionsC {
@@ -41,6 +53,7 @@ pub struct OptionsC {
     pub(crate) log_context: *mut c_void,
     pub(crate) write_buffer_variable: *const c_char,
     pub(crate) observer: *const WaitObserverC,
+    pub(crate) family_label: Option<LabelFn>,
 }
 
 /// `tidesdb_db`.
@@ -76,6 +89,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         log_context: std::ptr::null_mut(),
         write_buffer_variable: std::ptr::null(),
         observer: std::ptr::null(),
+        family_label: None,
     };
     // SAFETY: the crate's contract.
     let _ = unsafe { answer(options, value) };
@@ -139,6 +153,16 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
             let line = CString::new(message.replace('\0', " ")).unwrap_or_default();
             // SAFETY: the caller of tidesdb_open gave a function that takes these, from any thread.
             unsafe { log(context as *mut c_void, level, line.as_ptr()) };
+        }));
+    }
+    if let Some(label) = c.family_label {
+        let context = c.log_context as usize;
+        options.family_label = Some(tidesdb::FamilyLabel::new(move |family, name: &[u8]| {
+            let mut text = [0u8; LABEL_ROOM];
+            let (name, to) = (Slice::of(name), text.as_mut_ptr().cast());
+            // SAFETY: as above; there is room for so many bytes.
+            let size = unsafe { label(context as *mut c_void, family, name, to, LABEL_ROOM) };
+            String::from_utf8_lossy(&text[..size.min(LABEL_ROOM)]).into_owned()
         }));
     }
     Ok(options)

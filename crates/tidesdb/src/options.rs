@@ -46,6 +46,25 @@ impl fmt::Debug for LogSink {
     }
 }
 
+type LabelFamily = dyn Fn(u32, &[u8]) -> String + Send + Sync;
+
+/// How lines of the log name a family, by its number and name; called from any thread, must not call back into the store.
+#[derive(Clone)]
+pub struct FamilyLabel(Arc<LabelFamily>);
+
+impl FamilyLabel {
+    /// Names them with `label`.
+    pub fn new(label: impl Fn(u32, &[u8]) -> String + Send + Sync + 'static) -> FamilyLabel {
+        FamilyLabel(Arc::new(label))
+    }
+}
+
+impl fmt::Debug for FamilyLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FamilyLabel")
+    }
+}
+
 /// How far a commit is on disk before it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
@@ -144,6 +163,8 @@ pub struct Options {
     pub remembered: Option<RememberedStore>,
     /// Receiver of the engine's log; `None`: nobody.
     pub log: Option<LogSink>,
+    /// How the log names a family; `None`: by its name's bytes, escaped.
+    pub family_label: Option<FamilyLabel>,
 }
 
 impl Options {
@@ -151,6 +172,14 @@ impl Options {
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
         if let Some(sink) = &self.log {
             sink.write(level, message);
+        }
+    }
+
+    /// A family as the log names it.
+    pub(crate) fn label(&self, family: u32, name: &[u8]) -> String {
+        match &self.family_label {
+            Some(label) => (label.0)(family, name),
+            None => format!("'{}'", name.escape_ascii()),
         }
     }
 }
@@ -179,6 +208,7 @@ impl Default for Options {
             identity: None,
             remembered: None,
             log: None,
+            family_label: None,
         }
     }
 }

@@ -191,7 +191,11 @@ fn the_other_runs_of_the_damaged_family_are_merged() {
 fn told() -> (tidesdb::LogSink, Arc<Mutex<Vec<String>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let into = told.clone();
-    let sink = tidesdb::LogSink::new(move |_, message| into.lock().expect("whole").push(message.to_string()));
+    let sink = tidesdb::LogSink::new(move |level, message| {
+        if level >= tidesdb::LogLevel::Warn {
+            into.lock().expect("whole").push(message.to_string());
+        }
+    });
     (sink, told)
 }
 

@@ -598,3 +598,43 @@ fn a_manifest_that_cannot_be_begun_leaves_no_files() {
     let db = open(&disk, &options()).expect("opens");
     assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads").len(), 2);
 }
+
+#[test]
+fn a_flush_without_room_is_told_and_counted_once_until_there_is_some() {
+    let disk = FaultyDisk::new(1);
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = told.clone();
+    let log = tidesdb::LogSink::new(move |level, line| {
+        if level >= tidesdb::LogLevel::Warn {
+            into.lock().expect("whole").push(line.to_string());
+        }
+    });
+    let db = open(&disk, &Options { log: Some(log), ..options() }).expect("opens");
+    let family = db.create_family(b"f", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    txn.put(&family, b"k", b"v").expect("puts");
+    txn.commit().expect("commits");
+    let (op, path, failure) = (Some(Op::Write), ".sst".into(), Failure::Enospc);
+    disk.fail(Fault { op, path, skip: 0, times: u64::MAX, failure });
+    for _ in 0..3 {
+        assert!(matches!(db.flush(), Err(Error::DiskFull(_))));
+    }
+    assert_eq!((db.stats().disk_is_full, db.stats().disk_full_count), (true, 1));
+    assert!(db.report().contains("the disk is full"), "{}", db.report());
+    disk.heal();
+    db.flush().expect("flushes");
+    let begun = Instant::now();
+    // The line comes after those who wait for the flush are told.
+    while db.stats().disk_is_full {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let told = told.lock().expect("whole").clone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].contains("the disk is full: no room for a flush (") && told[0].contains(".sst"),
+        "{told:?}"
+    );
+    assert!(told[1].contains("the disk has room again"), "{told:?}");
+    assert_eq!(db.stats().disk_full_count, 1);
+}

@@ -2,6 +2,7 @@
 //! those that are over the last [`KEPT`].
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use super::job::Compacted;
 use super::picker::{Reason, Task};
 use crate::error::{Error, Result};
+use crate::format::units::{Bytes, Micros};
 use crate::types::FamilyId;
 
 /// Compactions that are remembered when they are over.
@@ -150,14 +152,15 @@ impl History {
         running.chain(state.over.iter().cloned()).collect()
     }
 
-    fn end(&self, id: u64, change: impl FnOnce(&mut Record)) {
+    fn end(&self, id: u64, change: impl FnOnce(&mut Record)) -> Option<Record> {
         let mut state = self.state.lock();
-        let Some(at) = state.running.iter().position(|(record, _)| record.id == id) else { return };
+        let at = state.running.iter().position(|(record, _)| record.id == id)?;
         let (mut record, raw_bytes) = state.running.remove(at);
         record.raw_bytes = raw_bytes.load(Relaxed);
         change(&mut record);
-        state.over.push_front(record);
+        state.over.push_front(record.clone());
         state.over.truncate(KEPT);
+        Some(record)
     }
 }
 
@@ -190,8 +193,8 @@ impl Job<'_> {
         self.raw_bytes.fetch_add(raw_bytes, Relaxed);
     }
 
-    /// It is over, with this result.
-    pub fn end(mut self, result: &Result<Compacted>, now: u64) {
+    /// It is over, with this result; as it is remembered.
+    pub fn end(mut self, result: &Result<Compacted>, now: u64) -> Option<Record> {
         self.ended = true;
         self.history.end(self.id, |record| {
             record.ended_us = Some(now);
@@ -209,7 +212,30 @@ impl Job<'_> {
                     record.bytes_in = done.bytes_read;
                 }
             }
-        });
+        })
+    }
+}
+
+impl fmt::Display for Record {
+    /// The figures of one that is over, for the log; its family is the caller's to name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = |level: Option<u8>| level.map_or("?".to_string(), |level| level.to_string());
+        match self.action {
+            Action::Merge | Action::Move => write!(f, "level {} to {}", level(self.from), level(self.to))?,
+            Action::Rewrite => f.write_str("rewrite of a file")?,
+        }
+        write!(
+            f,
+            " ({}): {} tables of {} into {} of {}, {} entries into {}, in {}",
+            self.reason,
+            self.tables_in,
+            Bytes(self.bytes_in),
+            self.tables_out,
+            Bytes(self.bytes_out),
+            self.entries_in,
+            self.entries_out,
+            Micros(self.ended_us.unwrap_or(self.begun_us).saturating_sub(self.begun_us))
+        )
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::db::maintenance::Maintenance;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
+use crate::format::units::{Bytes, Micros};
 use crate::iter::VersionIterator;
 use crate::latency;
 use crate::memtable::Memtable;
@@ -22,6 +23,7 @@ use crate::store::sealed_runs::CommittedRuns;
 use crate::store::view::Flushable;
 use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
+use crate::wal::FullFor;
 
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -262,12 +264,13 @@ impl Maintenance {
             match result {
                 Ok(()) => {
                     pause = RETRY.0;
+                    self.store.wal.fullness().over(FullFor::Flush, self.now_micros());
                     drop(sealed);
                     self.store.heap_trim.trim();
                 }
                 Err(error) => {
                     self.store.stats.count_failed_flush(&error);
-                    self.store.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}"));
+                    self.tell_failed_flush(&error);
                     // What it wrote would be in the way of the next attempt where space is short.
                     self.store.unlink_unused();
                     let mut state = self.store.memtables.state.lock();
@@ -285,6 +288,28 @@ impl Maintenance {
         }
     }
 
+    fn now_micros(&self) -> u64 {
+        self.store.versions.disk().now_micros()
+    }
+
+    fn tell_failed_flush(&self, error: &Error) {
+        match error {
+            Error::DiskFull(what) => self.store.wal.fullness().found(FullFor::Flush, what, self.now_micros()),
+            error => self.store.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}")),
+        }
+    }
+
+    /// Merges find room, or none.
+    fn note_room_for_merges(&self, result: &Result<bool>) {
+        let fullness = self.store.wal.fullness();
+        match result {
+            Err(Error::DiskFull(what)) => fullness.found(FullFor::Merge, what, self.now_micros()),
+            // Others may have fitted.
+            Ok(_) if !self.unfitting.any() => fullness.over(FullFor::Merge, self.now_micros()),
+            _ => {}
+        }
+    }
+
     /// Writes sealed memtables, oldest first, to files and makes them part of the version.
     fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
@@ -292,7 +317,7 @@ impl Maintenance {
         self.store.wal.check_room()?;
         self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
-        let begun = Instant::now();
+        let (begun, begun_us) = (Instant::now(), self.now_micros());
         let measured = latency::begin();
         let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
@@ -321,6 +346,17 @@ impl Maintenance {
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
         self.store.stats.flush_times.end(measured);
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
+        self.store.log(
+            LogLevel::Info,
+            &format!(
+                "flush: {} memtables of {} into {} files of {} in {}",
+                sealed.len(),
+                Bytes(memory as u64),
+                flushed.edit.new_files.len(),
+                Bytes(flushed.bytes_written),
+                Micros(self.now_micros().saturating_sub(begun_us))
+            ),
+        );
         if memory >= self.store.live.write_buffer_size() / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
             self.store.pressure.flushed(memory as u64, begun.elapsed());
@@ -405,6 +441,7 @@ impl Maintenance {
             }
             self.store.wait_for_memory(&self.closing);
             let result = self.compact_next();
+            self.note_room_for_merges(&result);
             // Writers that wait for a merge without room are told so, whichever others come through.
             if !(matches!(result, Ok(true)) && self.unfitting.any()) {
                 self.store.pressure.compacted(&result);
@@ -418,8 +455,6 @@ impl Maintenance {
                 Err(Error::Interrupted) => {}
                 Err(error) => {
                     self.store.stats.count_failed_merge(&error);
-                    self.store
-                        .log(LogLevel::Error, &format!("compaction failed, will be tried again: {error}"));
                     self.store.unlink_unused();
                     let begun = Instant::now();
                     while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compaction::history::Job;
+use crate::compaction::history::{Action, Job, Record};
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
 use crate::compaction::sparse::{self, worth_rewriting};
@@ -14,7 +14,7 @@ use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::flush::table_files::large_table_bound;
 use crate::latency;
-use crate::options::FamilyOptions;
+use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle};
@@ -87,8 +87,27 @@ impl Maintenance {
         if let Ok(done) = &mut result {
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
-        told.end(&result, self.store.versions.disk().now_micros());
+        let record = told.end(&result, self.store.versions.disk().now_micros());
+        if let Some(record) = record {
+            self.tell_merge(&record, result.as_ref().err());
+        }
         result
+    }
+
+    /// A line of the log about a merge that is over. A full disk, and the end of the store, have lines of their own.
+    fn tell_merge(&self, record: &Record, error: Option<&Error>) {
+        let family = record.family.map_or("several tables".to_string(), |family| self.store.label(family));
+        match error {
+            None if record.action == Action::Move => {
+                self.store.log(LogLevel::Debug, &format!("move of {family}: {record}"));
+            }
+            None => self.store.log(LogLevel::Info, &format!("merge of {family}: {record}")),
+            Some(Error::DiskFull(_) | Error::Interrupted) => {}
+            Some(error) => {
+                let what = "is tried again without what cannot be read";
+                self.store.log(LogLevel::Error, &format!("a merge of {family} failed and {what}: {error}"));
+            }
+        }
     }
 
     fn account(&self, done: &Compacted) {
@@ -202,7 +221,7 @@ impl Maintenance {
     fn after_compaction(&self) {
         self.shape_changed();
         if let Err(error) = self.store.versions.delete_obsolete() {
-            self.store.log(crate::options::LogLevel::Warn, &format!("an old file stays for now: {error}"));
+            self.store.log(LogLevel::Warn, &format!("an old file stays for now: {error}"));
         }
     }
 

@@ -11,6 +11,7 @@ pub mod introspection;
 mod live;
 pub(crate) mod maintenance;
 pub(crate) mod recovery;
+pub(crate) mod report;
 pub mod stats;
 mod unfitting;
 

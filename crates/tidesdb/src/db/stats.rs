@@ -1,7 +1,5 @@
-//! Counters of a store, and the readable report.
+//! Counters of a store.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::db::introspection::Densest;
@@ -11,7 +9,6 @@ use crate::latency::Measured;
 use crate::lock::LockStats;
 use crate::store::family::Family;
 use crate::store::memory::{MemoryUse, Shortage};
-use crate::txn::transaction_list::TransactionState;
 use crate::version::Totals;
 
 /// Figures of a family, known without reading data.
@@ -87,6 +84,10 @@ pub struct StoreStats {
     pub wal_is_full: bool,
     /// Times that the log ran out of room.
     pub wal_full: u64,
+    /// Log, flushes or merges find no room on the disk.
+    pub disk_is_full: bool,
+    /// Times that this began.
+    pub disk_full_count: u64,
     pub commits: u64,
     /// Runs that transactions beyond the bound on memory wrote.
     pub spilled_runs: u64,
@@ -219,6 +220,8 @@ impl Db {
             wal_groups: store.wal.groups(),
             wal_is_full: store.wal.full().0,
             wal_full: store.wal.full().1,
+            disk_is_full: store.wal.fullness().is_full(),
+            disk_full_count: store.wal.fullness().times(),
             commits: of(&store.stats.commits),
             spilled_runs: of(&store.stats.spilled_runs),
             cancelled_pairs: of(&store.stats.cancelled_pairs),
@@ -244,126 +247,5 @@ impl Db {
         let begun = self.transactions().into_iter().filter(|txn| txn.snapshot.is_some());
         let oldest = begun.filter_map(|txn| txn.begun_us).min();
         oldest.map_or(0, |begun| self.now_micros().saturating_sub(begun))
-    }
-
-    /// A readable report of the store.
-    pub fn report(&self) -> String {
-        let s = self.stats();
-        let mut out = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write_report(&s, &mut out);
-        out
-    }
-
-    fn write_report(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
-        let store = self.store();
-        writeln!(out, "DATA DIRECTORY\n{}\nsequence {}\n", store.dir.display(), s.global_sequence)?;
-        self.write_memory(s, out)?;
-        writeln!(
-            out,
-            "STORAGE\n{} families, {} files, {} bytes, {} open",
-            s.column_families, s.total_sstables, s.data_size_bytes, s.open_sstables
-        )?;
-        let mut by_level: BTreeMap<u8, (u64, u64, u64, u64)> = BTreeMap::new();
-        for (_, levels) in store.view().version.families() {
-            for (level, table) in levels.tables() {
-                let meta = table.meta();
-                let at = by_level.entry(level).or_default();
-                *at = (at.0 + 1, at.1 + meta.len, at.2 + meta.entries, at.3 + meta.tombstones);
-            }
-        }
-        for (level, (tables, bytes, entries, tombstones)) in by_level {
-            writeln!(
-                out,
-                "level {level}: {tables} tables, {bytes} bytes, {entries} entries, {tombstones} tombstones"
-            )?;
-        }
-        writeln!(
-            out,
-            "\nBACKGROUND\nflushes {} ({} bytes), waiting {}, running {}\n\
-             compactions {} ({} bytes read, {} written), running {}, debt {} bytes",
-            s.flush_count,
-            s.flush_bytes_written,
-            s.immutable_memtables,
-            u8::from(s.is_flushing),
-            s.compaction_count,
-            s.compaction_bytes_read,
-            s.compaction_bytes_written,
-            s.compaction_queue,
-            s.compaction_debt_bytes
-        )?;
-        writeln!(out, "back-pressure: {} waits, {} us\n", s.backpressure_waits, s.backpressure_wait_us)?;
-        let asked = s.cache_hits + s.cache_misses;
-        writeln!(
-            out,
-            "BLOCK CACHE\n{} entries, {} bytes, {} hits, {} misses, hit rate {:.4}, {} partitions\n",
-            s.cache_entries,
-            s.cache_bytes,
-            s.cache_hits,
-            s.cache_misses,
-            s.cache_hits as f64 / asked.max(1) as f64,
-            s.cache_partitions
-        )?;
-        writeln!(
-            out,
-            "TOMBSTONES\n{} of {} entries in files; densest table {:.4}, in level {}\n\
-             single deletes merged away with their put: {}\n",
-            s.total_tombstones, s.total_entries, s.densest.density, s.densest.level, s.cancelled_pairs
-        )?;
-        writeln!(
-            out,
-            "UNIFIED MEMTABLE\n{} bytes, {} sealed, flushing {}\n\
-             log segment {}, {} bytes written, {} groups, {} syncs, {} commits\n",
-            s.memtable_bytes,
-            s.immutable_memtables,
-            u8::from(s.is_flushing),
-            s.wal_segment,
-            s.wal_bytes_written,
-            s.wal_groups,
-            s.wal_syncs,
-            s.commits
-        )?;
-        let written = s.wal_bytes_written + s.flush_bytes_written + s.compaction_bytes_written;
-        let amplification = written as f64 / s.user_bytes_written.max(1) as f64;
-        writeln!(
-            out,
-            "WRITE AMPLIFICATION\n{amplification:.2} (log {}, flush {} and compaction {} over user bytes {})\n",
-            s.wal_bytes_written, s.flush_bytes_written, s.compaction_bytes_written, s.user_bytes_written
-        )?;
-        writeln!(out, "OBJECT STORE\nnot in this build: files are local\n")?;
-        writeln!(
-            out,
-            "LOCKS AND CONFLICTS\n{:?}\nrows newer than a snapshot: {}; open snapshots: {}",
-            s.locks, s.conflicts, s.snapshots
-        )?;
-        self.write_waits(out)
-    }
-
-    fn write_memory(&self, s: &StoreStats, out: &mut String) -> fmt::Result {
-        writeln!(out, "MEMORY\n{} bytes, limit {}", s.memory.total, s.memory_limit)?;
-        for (holder, bytes) in s.memory.holders() {
-            writeln!(out, "{holder} {bytes}")?;
-        }
-        writeln!(
-            out,
-            "block cache of {} bytes, {} now; waits for memory: {} of compactions, {} of writers\n",
-            self.store().live.get().block_cache_size,
-            s.cache_capacity,
-            s.memory_background_waits,
-            s.memory_writer_waits
-        )
-    }
-
-    /// Waiters and their blockers.
-    fn write_waits(&self, out: &mut String) -> fmt::Result {
-        for waiting in self.transactions().iter().filter(|txn| txn.state == TransactionState::Waiting) {
-            let us = self.now_micros().saturating_sub(waiting.waits_since_us.unwrap_or(u64::MAX));
-            write!(out, "transaction {} (thread {}) waits for {us} us", waiting.id, waiting.session)?;
-            match waiting.blocker {
-                Some(blocker) => writeln!(out, ", for {} (thread {})", blocker.id, blocker.session)?,
-                None => writeln!(out)?,
-            }
-        }
-        Ok(())
     }
 }

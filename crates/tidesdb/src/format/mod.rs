@@ -5,3 +5,4 @@ pub mod checksum;
 pub mod coding;
 pub mod compression;
 pub mod reader;
+pub mod units;

@@ -311,7 +311,7 @@ fn a_deadlock_is_told_with_locks_holders_and_the_reason() {
          advance 1500
          t2 lock a X
          t2 unlock_all
-         heard
+         deadlocks
          t1 unlock_all",
         expect![[r#"
             t1 lock a X: new
@@ -322,7 +322,7 @@ fn a_deadlock_is_told_with_locks_holders_and_the_reason() {
             t2 lock a X: DEADLOCK
             t2 unlock_all
                 t1: new
-            heard: ["t1 for [200]", "[t2 waits X 1/a for 0 us, t1 has X 1/a], [t1 waits S 2/q for 1499999 us, t2 has X 2/q]: t2, FewestKeys", "t1 ended"]
+            deadlocks: [t2 waits X 1/a for 0 us, t1 has X 1/a], [t1 waits S 2/q for 1499999 us, t2 has X 2/q]: t2, FewestKeys
             t1 unlock_all
         "#]],
     );
@@ -336,7 +336,7 @@ fn a_deadlock_over_ranges_names_them() {
          t1 lock n X
          t2 lock b X
          t2 unlock_all
-         heard
+         deadlocks
          t1 unlock_all",
         expect![[r#"
             t1 range a f: free
@@ -345,7 +345,7 @@ fn a_deadlock_over_ranges_names_them() {
             t2 lock b X: DEADLOCK
             t2 unlock_all
                 t1: new
-            heard: ["t1 for [200]", "[t2 waits X 1/b for 0 us, t1 has GAP 1/a..f], [t1 waits X 1/n for 0 us, t2 has GAP 1/m..]: t2, Youngest", "t1 ended"]
+            deadlocks: [t2 waits X 1/b for 0 us, t1 has GAP 1/a..f], [t1 waits X 1/n for 0 us, t2 has GAP 1/m..]: t2, Youngest
             t1 unlock_all
         "#]],
     );
@@ -362,7 +362,7 @@ fn a_deadlock_over_a_queue_names_the_earlier_wait() {
          t3 unlock_all
          t1 unlock_all
          t2 unlock_all
-         heard",
+         deadlocks",
         expect![[r#"
             t1 lock a S: new
             t3 lock b X: new
@@ -375,7 +375,7 @@ fn a_deadlock_over_a_queue_names_the_earlier_wait() {
             t1 unlock_all
                 t2: new
             t2 unlock_all
-            heard: ["t2 for [100]", "t3 for [200]", "[t1 waits X 1/b for 0 us, t3 has X 1/b], [t3 waits S 1/a for 0 us, t2 waits X 1/a], [t2 waits X 1/a for 0 us, t1 has S 1/a]: t3, Youngest", "t3 ended", "t1 for [300]", "t1 ended", "t2 ended"]
+            deadlocks: [t1 waits X 1/b for 0 us, t3 has X 1/b], [t3 waits S 1/a for 0 us, t2 waits X 1/a], [t2 waits X 1/a for 0 us, t1 has S 1/a]: t3, Youngest
         "#]],
     );
 }

@@ -81,7 +81,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use deadlock::{Deadlock, DeadlockedWait, VictimReason};
+pub use deadlock::{Deadlock, VictimReason};
 pub use dump::{DumpedLock, HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
 pub use implicit::LockedKeys;
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
 //! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
 //! entries back), `announce KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance
-//! MILLISECONDS` (the clock), `show` (the table), `stats`. POLICY is `wait` (the default), `wait=MILLISECONDS`,
+//! MILLISECONDS` (the clock), `show` (the table), `stats`, `heard` (of waits), `deadlocks` (as they
+//! were told). POLICY is `wait` (the default), `wait=MILLISECONDS`,
 //! `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of
 //! family 1. A call that waits prints `waits`; what it comes to is printed under the line that ended it.
 
@@ -32,7 +33,7 @@ impl Clock for TestClock {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct Heard(Mutex<Vec<String>>, Mutex<Vec<String>>);
 
 impl WaitObserver for Heard {
     fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
@@ -57,7 +58,7 @@ impl WaitObserver for Heard {
         });
         let waits: Vec<String> = waits.collect();
         let victim = deadlock.waits[deadlock.victim].wants.owner.id;
-        self.0.lock().push(format!("{}: t{victim}, {:?}", waits.join(", "), deadlock.reason));
+        self.1.lock().push(format!("{}: t{victim}, {:?}", waits.join(", "), deadlock.reason));
     }
     /// Appliers with odd numbers are of one group.
     fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
@@ -147,6 +148,7 @@ impl Script {
                     s.waits, s.deadlocks, s.timeouts, s.kills, s.escalations, s.chain_max, s.held
                 );
             }
+            ["deadlocks"] => say = std::mem::take(&mut *self.heard.1.lock()).join("; "),
             ["heard"] => say = format!("{:?}", std::mem::take(&mut *self.heard.0.lock())),
             ["advance", ms] => {
                 let ms: u64 = ms.parse().unwrap();

@@ -380,6 +380,15 @@ impl Store {
         self.live.get().over(&self.options)
     }
 
+    /// A family as lines of the log name it.
+    pub(crate) fn label(&self, family: FamilyId) -> String {
+        match self.catalog.by_id(family) {
+            Some(known) => self.options.label(family, &known.name()),
+            None if family == DICTIONARY => "the dictionary".to_string(),
+            None => format!("family {family}"),
+        }
+    }
+
     /// Writes a line of the engine's log.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
         self.options.log(level, message);

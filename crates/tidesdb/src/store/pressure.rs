@@ -1,14 +1,16 @@
 //! Back-pressure: what the store measures of itself, and the delay of a statement that follows from it.
 //! The decision is [`write_controller::delay`], pure; here are the numbers and the sleep.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::compaction::write_controller::{self, Cause, Delay, Pressure};
 use crate::error::{Error, Result};
+use crate::format::units::Micros;
 use crate::lock::LockOwner;
+use crate::options::LogLevel;
 use crate::store::memory::Shortage;
 use crate::store::memtables::Stuck;
 use crate::store::Store;
@@ -37,6 +39,48 @@ pub(crate) const LARGE_BATCH: usize = 64 << 10;
 /// Large transactions that may have their changes in memory before each gets less.
 const LARGE_TRANSACTIONS: u64 = 32;
 
+/// Microseconds that writers stand still before the log says so.
+const LONG_STALL_US: u64 = 1_000_000;
+
+/// A time in which writers stand still: told once it is long, and when it is over.
+#[derive(Debug, Default)]
+pub(crate) struct Stall {
+    /// When it began and when a writer was last in it, in microseconds of the disk's clock; 0: there is none.
+    since: AtomicU64,
+    last: AtomicU64,
+    is_told: AtomicBool,
+}
+
+impl Stall {
+    /// A writer stands still; the line to be told, if it is long by now.
+    fn goes_on(&self, cause: Cause, now: u64) -> Option<String> {
+        let now = now.max(1);
+        let since = self.since.compare_exchange(0, now, Relaxed, Relaxed).err().unwrap_or(now);
+        self.last.store(now, Relaxed);
+        if now.saturating_sub(since) < LONG_STALL_US || self.is_told.swap(true, Relaxed) {
+            return None;
+        }
+        let why = match cause {
+            Cause::Memory => "the memtables are full, and the flush of the older ones is not done",
+            Cause::Level0 => {
+                "a table has as many runs in level 0 as its l0_stall_threshold: merges do not keep up"
+            }
+        };
+        Some(format!("writers have stood still for {}: {why}", Micros(now.saturating_sub(since))))
+    }
+
+    /// A writer goes on; the line to be told, if it was long.
+    fn is_over(&self) -> Option<String> {
+        if self.since.load(Relaxed) == 0 {
+            return None;
+        }
+        let since = self.since.swap(0, Relaxed);
+        let lasted = self.last.load(Relaxed).saturating_sub(since);
+        (since != 0 && self.is_told.swap(false, Relaxed))
+            .then(|| format!("writers go on, after {}", Micros(lasted)))
+    }
+}
+
 /// What the store knows of how far behind it is.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
@@ -50,6 +94,7 @@ pub(crate) struct Gauges {
     pub(crate) writers: AtomicU64,
     /// Delay in microseconds that writers were spared because it was short.
     owed_us: AtomicU64,
+    pub(crate) stall: Stall,
     /// Why the last compaction could not be done, where only space helps.
     compaction_stuck: Mutex<Option<Stuck>>,
     /// When a wait for transactions' memory last came to nothing.
@@ -197,6 +242,12 @@ impl Store {
         Ok(())
     }
 
+    fn tell_stall(&self, line: Option<String>) {
+        if let Some(line) = line {
+            self.log(LogLevel::Warn, &line);
+        }
+    }
+
     /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
     /// after `max_wait`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
@@ -210,8 +261,12 @@ impl Store {
         let mut begun = None;
         loop {
             let cause = match write_controller::delay(&self.pressure_now(), bytes) {
-                Delay::None => return Ok(()),
+                Delay::None => {
+                    self.tell_stall(self.pressure.stall.is_over());
+                    return Ok(());
+                }
                 Delay::Micros(micros) => {
+                    self.tell_stall(self.pressure.stall.is_over());
                     let owed = self.pressure.owed_us.fetch_add(micros, Relaxed) + micros;
                     if owed < SHORTEST_SLEEP_US {
                         return Ok(());
@@ -224,6 +279,7 @@ impl Store {
                 Delay::Stop(cause) => cause,
             };
             self.wal_alive()?;
+            self.tell_stall(self.pressure.stall.goes_on(cause, self.versions.disk().now_micros()));
             if owner.is_killed() {
                 return Err(Error::Interrupted);
             }
@@ -242,5 +298,23 @@ impl Store {
                 Ok(())
             })?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_stall_is_told_when_it_is_long_and_when_it_is_over() {
+        let stall = Stall::default();
+        assert_eq!((stall.is_over(), stall.goes_on(Cause::Level0, 1_000)), (None, None));
+        assert_eq!((stall.goes_on(Cause::Level0, 900_000), stall.is_over()), (None, None));
+        assert_eq!(stall.goes_on(Cause::Memory, 2_000_000), None);
+        let line = stall.goes_on(Cause::Memory, 3_200_000).expect("it is long");
+        assert!(line.starts_with("writers have stood still for 1.2 s: the memtables are full"), "{line}");
+        assert_eq!(stall.goes_on(Cause::Memory, 5_500_000), None);
+        assert_eq!(stall.is_over().as_deref(), Some("writers go on, after 3.5 s"));
+        assert_eq!(stall.is_over(), None);
     }
 }

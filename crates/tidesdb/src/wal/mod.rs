@@ -9,11 +9,13 @@
 //! - `leader_queue`: who syncs when many wait
 //! - `pending_writes`: who writes when many wait
 //! - `files`: physical files: preparing, recycling, releasing
+//! - `fullness`: who finds no room on the disk, told and counted
 //! - `writer`: [`Wal`], what committers use
 //! - `reader`: [`recover`]
 
 pub mod batch;
 mod files;
+mod fullness;
 mod leader_queue;
 mod listed;
 mod pending_writes;
@@ -29,6 +31,7 @@ use crate::types::{Lsn, Seq};
 
 pub use self::batch::{without_proofs, BatchBuilder, BatchReader};
 pub use self::files::{ListSegment, RecyclingHold};
+pub(crate) use self::fullness::FullFor;
 pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};
 pub use self::reader::{dump_segment, has_torn_tail, recover, RecoveredSummary, SegmentDump};

@@ -41,6 +41,7 @@ use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};
 use super::files::{Files, ListSegment, LogFiles, RecyclingHold};
+use super::fullness::DiskFullness;
 use super::leader_queue::LeaderQueue;
 use super::pending_writes::{IfFull, PendingWrites};
 use super::record::Record;
@@ -164,6 +165,7 @@ impl Wal {
             }),
             room: Condvar::new(),
             log_room: LogRoom::default(),
+            fullness: DiskFullness::new(options.log.clone()),
             pending_writes: PendingWrites::new(),
             syncs: LeaderQueue::new(),
             end: std::sync::Mutex::new(LogEnd {
@@ -274,6 +276,11 @@ impl Wal {
     /// Whether queued records wait for room, and the times that some did since the log was opened.
     pub fn full(&self) -> (bool, u64) {
         (self.core.is_full(), self.core.times_full())
+    }
+
+    /// Whether the store's disk is full: flushes and merges report there, too.
+    pub(crate) fn fullness(&self) -> &DiskFullness {
+        &self.core.fullness
     }
 
     /// Writes and syncs everything that was enqueued before the call. An error once the log failed; `DiskFull` while
@@ -426,6 +433,12 @@ impl Wal {
         } else {
             None
         }
+    }
+
+    /// A sync that began then ends now.
+    #[cfg(test)]
+    pub(super) fn tell_slow_sync(&self, begun: u64) {
+        self.core.tell_slow_sync(begun);
     }
 
     /// One round of the background thread's work: prepare a segment, remove superfluous files, sync

@@ -192,8 +192,10 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     write_until_refused(&server, &mut writers, || Ok(()))?;
     complaints.extend(refused_with(&mut writers, &[1021]));
     complaints.extend(on_full_disk(&server, &writers)?);
+    complaints.extend(tells(&server, true)?);
     empty()?;
     complaints.extend(goes_on(&server, "with space again")?);
+    complaints.extend(tells(&server, false)?);
     progress(Check::Faults, &format!("file system: full, and space again: {} wrong", complaints.len()));
 
     // Full, killed, started again while it is full; DROP TABLE gives space back.
@@ -328,6 +330,35 @@ fn on_full_disk(server: &Server, writers: &[Writer]) -> Result<Vec<String>> {
     let count = must(other, session.number(other))?;
     if count != OTHER {
         complaints.push(format!("{count} rows of the other table are there while the disk is full"));
+    }
+    Ok(complaints)
+}
+
+/// The error log, the engine's log and the status tell that the disk is full, or that it has room again.
+fn tells(server: &Server, full: bool) -> Result<Vec<String>> {
+    let line = if full { "the disk is full: no room for " } else { "the disk has room again, after " };
+    let mut session = connect(server)?;
+    let mut number = |name: &str| {
+        let query = format!("SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status WHERE variable_name = '{name}'");
+        must(&query, session.number(&query))
+    };
+    let start = Instant::now();
+    // The end is told once nobody has been refused for a second, and flushes and merges found room.
+    while number("tidesdb_disk_full")? != i64::from(full) && start.elapsed() < RECOVERS_WITHIN {
+        thread::sleep(Duration::from_millis(100));
+    }
+    let mut complaints = Vec::new();
+    let (now, times) = (number("tidesdb_disk_full")?, number("tidesdb_disk_full_count")?);
+    if now != i64::from(full) || times == 0 {
+        complaints
+            .push(format!("full: {full}, but tidesdb_disk_full is {now}, tidesdb_disk_full_count {times}"));
+    }
+    for log in ["error.log", "data/tidesdb.log"] {
+        let path = server.directory().join(log);
+        let text = fs::read(&path).map_err(io_error("cannot read", &path))?;
+        if !String::from_utf8_lossy(&text).contains(line) {
+            complaints.push(format!("{log} has no line '{line}...'"));
+        }
     }
     Ok(complaints)
 }

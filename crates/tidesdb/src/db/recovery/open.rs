@@ -26,6 +26,7 @@ use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
 use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
+use crate::format::units::{Bytes, Micros};
 use crate::io::{DirectoryLock, Disk, OverlayDisk};
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
@@ -96,6 +97,8 @@ struct Recovery<'a> {
     reservations: Arc<CompactionReservations>,
     /// The newest commit, once the log is read.
     newest: Seq,
+    /// When the opening began, in microseconds of the disk's clock.
+    begun_us: u64,
 }
 
 impl<'a> Recovery<'a> {
@@ -128,13 +131,26 @@ impl<'a> Recovery<'a> {
                 }
             }
         }
+        let begun_us = disk.now_micros();
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
         let reservations = CompactionReservations::new();
-        Ok(Recovery { disk, dir, options, lock, cache, versions, state, arenas, reservations, newest: 0 })
+        Ok(Recovery {
+            disk,
+            dir,
+            options,
+            lock,
+            cache,
+            versions,
+            state,
+            arenas,
+            reservations,
+            newest: 0,
+            begun_us,
+        })
     }
 
     /// The first segment of the old epoch's log that recovery needs.
@@ -173,6 +189,7 @@ impl<'a> Recovery<'a> {
     fn flush(&self, replayed: &Replayed) -> Result<Option<RecoveryFlush>> {
         let flushables = &replayed.flushables;
         unless_full(
+            &self.options,
             flush_replayed(&self.versions, &self.reservations, &self.options, flushables, self.newest),
             "what the log holds stays there and in memory",
         )
@@ -208,7 +225,8 @@ impl<'a> Recovery<'a> {
     ) -> Result<Option<RecoveryFlush>> {
         let Some(flushed) = flushed else { return Ok(None) };
         // The copies that are there harm nobody: a later one of a batch counts as the same.
-        match unless_full(relog(wal, &replayed.prepared), "prepared transactions stay in the log as it is")? {
+        let relogged = relog(wal, &replayed.prepared);
+        match unless_full(&self.options, relogged, "prepared transactions stay in the log as it is")? {
             Some(()) => Ok(Some(flushed)),
             None => {
                 flushed.give_up(&self.versions);
@@ -232,8 +250,11 @@ impl<'a> Recovery<'a> {
         edit.first_live_segment = Some(summary.next_segment);
         edit.log_segments = listed.to_vec();
         edit.cuts_removed = self.state.cuts.iter().map(|cut| cut.at.segment()).collect();
-        let installed =
-            unless_full(self.versions.apply(edit), "what the log holds stays there and in memory")?;
+        let installed = unless_full(
+            &self.options,
+            self.versions.apply(edit),
+            "what the log holds stays there and in memory",
+        )?;
         Ok(installed.is_some())
     }
 
@@ -248,6 +269,7 @@ impl<'a> Recovery<'a> {
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         let first_segment = summary.next_segment;
+        let opened = Opened::of(&self, &replayed, summary);
         let memtables = Memtables::default();
         let mut sealed = Vec::new();
         // Where the old epoch's log stays, the batches of prepared transactions stay in it.
@@ -296,7 +318,49 @@ impl<'a> Recovery<'a> {
             tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
         }
         let background = Arc::new(Background::start(&maintenance)?);
+        opened.tell(&store);
         Ok(Db { store, transactions, maintenance, background })
+    }
+}
+
+/// What the log says of an opening.
+struct Opened {
+    begun_us: u64,
+    records: u64,
+    memtables: usize,
+    bytes: u64,
+    prepared: usize,
+    newest: Seq,
+}
+
+impl Opened {
+    fn of(recovery: &Recovery<'_>, replayed: &Replayed, summary: &RecoveredSummary) -> Opened {
+        let memtables = replayed.flushables.iter().filter_map(Flushable::memtable);
+        Opened {
+            begun_us: recovery.begun_us,
+            records: summary.records,
+            memtables: replayed.flushables.len(),
+            bytes: memtables.map(|memtable| memtable.bytes() as u64).sum(),
+            prepared: replayed.prepared.len(),
+            newest: recovery.newest,
+        }
+    }
+
+    fn tell(&self, store: &Store) {
+        let time = Micros(store.versions.disk().now_micros().saturating_sub(self.begun_us));
+        let mut what = format!("opened {} in {time}, newest commit {}: ", store.dir.display(), self.newest);
+        what += &match self.records {
+            0 => "no record of the log was to be replayed".to_string(),
+            records => format!(
+                "recovery replayed {records} records of the log, with {} in {} memtables",
+                Bytes(self.bytes),
+                self.memtables
+            ),
+        };
+        if self.prepared > 0 {
+            what += &format!("; {} prepared transactions wait for a decision", self.prepared);
+        }
+        store.log(LogLevel::Info, &what);
     }
 }
 
@@ -308,10 +372,13 @@ fn list_in(versions: Arc<VersionSet>) -> wal::ListSegment {
 }
 
 /// `None` where the disk is full: the store opens all the same, and the warning says what is left undone.
-fn unless_full<T>(result: Result<T>, left: &str) -> Result<Option<T>> {
+fn unless_full<T>(options: &Options, result: Result<T>, left: &str) -> Result<Option<T>> {
     match result {
         Err(Error::DiskFull(what)) => {
-            tracing::warn!(%what, "the disk is full: {left}");
+            options.log(
+                LogLevel::Error,
+                &format!("the disk is full ({what}): {left}; make room, nothing is lost"),
+            );
             Ok(None)
         }
         done => done.map(Some),
@@ -420,12 +487,7 @@ impl Maintenance {
     /// Says in the log what the store lacks, and what to do.
     fn tell_missing(&self) {
         for (number, families) in self.store.versions.missing() {
-            let name = |&id: &u32| match self.store.catalog.by_id(id) {
-                Some(family) => format!("'{}'", String::from_utf8_lossy(&family.name())),
-                None if id == DICTIONARY => "the dictionary".to_string(),
-                None => format!("number {id}"),
-            };
-            let names: Vec<String> = families.iter().map(name).collect();
+            let names: Vec<String> = families.iter().map(|&id| self.store.label(id)).collect();
             let path = self.store.versions.table_files().path(number);
             let what = format!(
                 "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \

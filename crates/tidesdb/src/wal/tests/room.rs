@@ -278,6 +278,60 @@ fn a_log_that_fails_says_so_once() {
     }
 }
 
+#[test]
+fn a_change_that_finds_no_place_is_told_once_and_so_is_the_room_after_it() {
+    for failure in FULL {
+        let disk = FaultyDisk::new(1);
+        let (lines, log) = told();
+        let options = WalOptions { log: Some(log), ..options(4096) };
+        let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+        disk.fail(Fault { op: Some(Op::Create), path: ".wal".into(), skip: 0, times: u64::MAX, failure });
+        let mut seq = 1;
+        while append(&wal, commit(seq, 1000)).is_ok() {
+            assert!(seq < 100, "the segments that are there end");
+            seq += 1;
+        }
+        assert!(matches!(append(&wal, commit(seq, 1000)), Err(Error::DiskFull(_))));
+        let full = |wal: &Wal| (wal.fullness().is_full(), wal.fullness().times());
+        assert_eq!((full(&wal), wal.full()), ((true, 1), (false, 0)));
+        let found = std::mem::take(&mut *lines.lock());
+        let about: Vec<_> = found.iter().filter(|(_, line)| line.contains("the disk is full")).collect();
+        let [(LogLevel::Error, line)] = &about[..] else { panic!("{failure:?}: {found:?}") };
+        for part in [".wal", "changes are refused, and reads go on", "make room"] {
+            assert!(line.contains(part), "{line}");
+        }
+        // Who looks at once after a refusal does not say that it is over, nor while no segment can be made.
+        disk.advance_clock(2_000_000);
+        wal.tick();
+        assert_eq!(full(&wal), (true, 1));
+        disk.heal();
+        assert!(append(&wal, commit(seq, 1000)).is_ok());
+        wal.tick();
+        assert_eq!((full(&wal), disk.advance_clock(2_000_000)), ((false, 1), ()));
+        let found = std::mem::take(&mut *lines.lock());
+        let about: Vec<_> =
+            found.iter().filter(|(_, line)| line.contains("the disk has room again")).collect();
+        assert!(matches!(&about[..], [(LogLevel::Warn, _)]), "{failure:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_slow_sync_is_told_once_a_minute() {
+    let disk = FaultyDisk::new(1);
+    let (lines, log) = told();
+    let options = WalOptions { log: Some(log), ..options(4096) };
+    let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+    for (begun_before, pause, expected) in
+        [(900_000, 0, 0), (1_500_000, 0, 1), (2_000_000, 30_000_000, 0), (1_000_000, 40_000_000, 1)]
+    {
+        disk.advance_clock(pause + begun_before);
+        wal.tell_slow_sync(Disk::now_micros(&*disk.shared()) - begun_before);
+        let found = std::mem::take(&mut *lines.lock());
+        assert_eq!(found.len(), expected, "{found:?}");
+        assert!(found.iter().all(|(level, line)| *level == LogLevel::Warn && line.contains("commits wait")));
+    }
+}
+
 type Lines = Arc<parking_lot::Mutex<Vec<(LogLevel, String)>>>;
 
 /// A sink, and what it is told.

@@ -10,6 +10,7 @@ use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::options::LogLevel;
 use crate::types::Lsn;
+use crate::wal::fullness::FullFor;
 use crate::wal::pending_writes::IfFull;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
@@ -19,6 +20,9 @@ const IDLE_POLL: Duration = Duration::from_millis(500);
 
 /// The same while records wait for room: perhaps nobody else waits for them.
 const FULL_POLL: Duration = Duration::from_millis(100);
+
+/// Microseconds without a refused change after which a disk counts as one with room, if a segment can be prepared.
+const SPACE_PAUSE_US: u64 = 1_000_000;
 
 #[derive(Default)]
 pub(super) struct Background {
@@ -65,6 +69,7 @@ impl Core {
         if self.has_failed() || self.check_room().is_err() {
             return;
         }
+        self.look_for_space();
         let half = Lsn(self.written_lsn.load(Ordering::Acquire)).offset() > self.options.segment_size / 2;
         if half {
             self.tell_preparation(self.prepare(2));
@@ -92,6 +97,18 @@ impl Core {
             }
         } else if idle {
             self.mark();
+        }
+    }
+
+    /// After a change was refused a place in the log: whether there is room again. One that needs much is refused
+    /// while small ones go through: a while without any refusal belongs to it.
+    fn look_for_space(&self) {
+        let now = self.disk.now_micros();
+        if self.fullness.holds(FullFor::LogSpace)
+            && self.fullness.since_refusal(now) >= SPACE_PAUSE_US
+            && self.prepare(2).is_ok()
+        {
+            self.fullness.over(FullFor::LogSpace, now);
         }
     }
 

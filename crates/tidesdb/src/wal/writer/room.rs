@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use super::shared::Core;
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
+use crate::wal::fullness::FullFor;
 
 /// First and longest pause between two attempts of a thread that waits.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -76,13 +77,7 @@ impl Core {
             want.what = what.into();
             self.log_room.times.fetch_add(1, Ordering::Relaxed);
             drop(want);
-            self.report(
-                LogLevel::Error,
-                &format!(
-                    "no room for the write-ahead log ({what}): commits under way wait until there is some, \
-                     others are refused; make room, nothing is lost and no restart is needed"
-                ),
-            );
+            self.fullness.found(FullFor::LogWrite, what, self.disk.now_micros());
             self.notify_background();
         }
         true
@@ -94,7 +89,7 @@ impl Core {
         self.log_room.changed.notify_all();
         drop(want);
         if reported {
-            self.report(LogLevel::Info, "the write-ahead log has room again");
+            self.fullness.over(FullFor::LogWrite, self.disk.now_micros());
         }
     }
 

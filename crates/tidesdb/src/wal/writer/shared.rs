@@ -21,6 +21,7 @@ use crate::io::Disk;
 use crate::latency::Latency;
 use crate::options::LogLevel;
 use crate::wal::files::Files;
+use crate::wal::fullness::DiskFullness;
 use crate::wal::leader_queue::LeaderQueue;
 use crate::wal::pending_writes::PendingWrites;
 
@@ -32,6 +33,7 @@ pub(super) struct Core {
     pub(super) queue: Mutex<RecordQueue>,
     pub(super) room: Condvar,
     pub(super) log_room: LogRoom,
+    pub(super) fullness: DiskFullness,
     pub(super) pending_writes: PendingWrites<Written>,
     pub(super) syncs: LeaderQueue,
     /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
@@ -64,6 +66,8 @@ pub(super) struct Counters {
     pub(super) syncs: AtomicU64,
     /// Their time, those of one group as one.
     pub(super) sync_times: Latency,
+    /// When a slow sync was last told, in microseconds of the disk's clock; 0: never.
+    pub(super) slow_sync_told: AtomicU64,
 }
 
 impl Core {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::shared::Core;
 use super::Ticket;
 use crate::error::{Error, Result};
+use crate::wal::fullness::FullFor;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 
@@ -133,7 +134,12 @@ impl Core {
                 queue = self.queue.lock();
             } else if queue.capacity < outstanding + need + spare {
                 drop(queue);
-                self.prepare(usize::MAX)?;
+                self.prepare(usize::MAX).inspect_err(|error| {
+                    if let Error::DiskFull(what) = error {
+                        self.fullness.found(FullFor::LogSpace, what, self.disk.now_micros());
+                        self.notify_background();
+                    }
+                })?;
                 queue = self.queue.lock();
             } else {
                 queue.outstanding += need;

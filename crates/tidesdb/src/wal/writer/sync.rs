@@ -9,9 +9,15 @@ use super::shared::Core;
 use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
+use crate::format::units::Micros;
 use crate::latency;
+use crate::options::LogLevel;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
+
+/// Microseconds from which on a sync is a slow one, and least time between two that are told.
+const SLOW_SYNC_US: u64 = 1_000_000;
+const SLOW_SYNC_PAUSE_US: u64 = 60_000_000;
 
 pub(super) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -57,7 +63,7 @@ impl Core {
             let dirty = std::mem::take(&mut progress.dirty);
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
-        let begun = latency::begin();
+        let (begun, begun_us) = (latency::begin(), self.disk.now_micros());
         for segment in &dirty {
             segment.file.sync_data()?;
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -65,12 +71,25 @@ impl Core {
         if !dirty.is_empty() {
             self.counters.sync_times.end(begun);
         }
+        self.tell_slow_sync(begun_us);
         {
             let mut progress = self.progress.lock();
             progress.durable_seq = seq;
         }
         self.durable_lsn.store(lsn.0, Ordering::Release);
         Ok(written)
+    }
+
+    /// A sync that took long is in the log, one of them a minute: commits wait for it.
+    pub(super) fn tell_slow_sync(&self, begun: u64) {
+        let now = self.disk.now_micros();
+        let (took, told) = (now.saturating_sub(begun), self.counters.slow_sync_told.load(Ordering::Relaxed));
+        if took < SLOW_SYNC_US || (told != 0 && now.saturating_sub(told) < SLOW_SYNC_PAUSE_US) {
+            return;
+        }
+        self.counters.slow_sync_told.store(now.max(1), Ordering::Relaxed);
+        let what = format!("a sync of the write-ahead log took {}: commits wait for the disk", Micros(took));
+        self.report(LogLevel::Warn, &what);
     }
 
     /// Answers callbacks whose ticket is durable, all of them when the log failed.
