@@ -243,7 +243,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int read_mode() const;
   /* For entries of the scanned secondary index. */
   int entry_mode() const;
-  int fail(int status) { return session_->fail(status); }
+  int fail(int status) { return session_->fail(status, open_table_->name()); }
 
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);

@@ -41,7 +41,9 @@ int ha_tidesdb::cursor_of(uint index, tidesdb_cursor **cursor) {
   if (!handle) {
     const int status = open_cursor(rows ? open_table_->primary() : open_table_->index(index), &handle);
     if (status != TIDESDB_OK) return status;
+    cursors_.count(handle.get());
   }
+  cursors_.count_for(handler_stats);
   *cursor = handle.get();
   return TIDESDB_OK;
 }
@@ -50,7 +52,9 @@ int ha_tidesdb::row_cursor(tidesdb_cursor **cursor) {
   if (!cursors_.rows) {
     const int status = open_cursor(open_table_->primary(), &cursors_.rows);
     if (status != TIDESDB_OK) return fail(status);
+    cursors_.count(cursors_.rows.get());
   }
+  cursors_.count_for(handler_stats);
   *cursor = cursors_.rows.get();
   return 0;
 }

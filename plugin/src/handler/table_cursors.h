@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "key/sql_headers.h"
 #include "store/handles.h"
 
 namespace tidesdb {
@@ -16,6 +17,17 @@ namespace tidesdb {
 struct TableCursors {
   std::vector<CursorHandle> scans; /* by key number; [keys]: scans of the rows */
   CursorHandle rows;               /* for rows that an entry or a position names, alongside a scan */
+
+  /* Work of reads goes to these figures of the server (slow log, ANALYZE); nullptr: nobody asks. */
+  void count_for(ha_handler_stats *stats) {
+    if (likely(stats == counted_)) return;
+    counted_ = stats;
+    for (const CursorHandle &cursor : scans)
+      if (cursor) count(cursor.get());
+    if (rows) count(rows.get());
+  }
+  /* For a cursor that was opened since. */
+  void count(tidesdb_cursor *cursor) const;
 
   /* They give back what they stand on. */
   void reset() {
@@ -28,6 +40,9 @@ struct TableCursors {
     rows.reset();
     for (CursorHandle &cursor : scans) cursor.reset();
   }
+
+ private:
+  ha_handler_stats *counted_ = nullptr;
 };
 
 }  // namespace tidesdb

@@ -202,6 +202,7 @@ int ha_tidesdb::apply_writes() {
   const int status = writer_.apply(session_->txn(), &failed);
   if (status == TIDESDB_OK) {
     note_changed_table();
+    if (unlikely(handler_stats != nullptr)) handler_stats->pages_updated++;
     return 0;
   }
   if (status == TIDESDB_DUPLICATE) {
