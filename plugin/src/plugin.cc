@@ -17,6 +17,7 @@
 #include "i_s/tables.h"
 #include "server.h"
 #include "status.h"
+#include "status_text.h"
 #include "store/crashed_binary_log.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -114,12 +115,13 @@ struct st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 
 }  // namespace tidesdb
 
-/* A table of INFORMATION_SCHEMA. */
+/* A table of INFORMATION_SCHEMA. The server warns of each plugin of a library that is less mature than
+   itself; the engine's warning is enough, and the tables have no other maturity than what they show. */
 #define INFORMATION_TABLE(name, init, description)                                                          \
   {                                                                                                         \
     MYSQL_INFORMATION_SCHEMA_PLUGIN, &tidesdb::i_s::interface, name, "The TidesDB developers", description, \
         PLUGIN_LICENSE_GPL, tidesdb::i_s::init, nullptr, 0x0001, nullptr, nullptr, "0.1.0",                 \
-        MariaDB_PLUGIN_MATURITY_GAMMA                                                                       \
+        MariaDB_PLUGIN_MATURITY_STABLE                                                                      \
   }
 
 maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,

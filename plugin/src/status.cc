@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <mutex>
 
-#include "foreign/declaration.h"
 #include "handler/row_counts.h"
 #include "store/store.h"
 #include "txn/admission.h"
@@ -169,6 +168,8 @@ constexpr Variable variables[] = {
     COUNTER("wal_sync_us", wal_sync_us, "microseconds that they took"),
     COUNTER("wal_groups", wal_groups, "groups of commits written to the log"),
     COUNTER("wal_full", wal_full, "times that commits had to wait for room in the log"),
+    GAUGE("disk_full", disk_full, "1: changes, flushes or merges find no room on the disk"),
+    COUNTER("disk_full_count", disk_full_count, "times that the disk became full"),
     COUNTER("commits", commits, "commits with changes"),
     COUNTER("spilled_runs", spilled_runs, "sorted runs that large transactions wrote"),
     OBJECT_STORE("object_store_enabled"),
@@ -237,19 +238,6 @@ std::vector<MetricValue> metrics(tidesdb_db *db) {
     values.push_back({variable.name, value, variable.grows, variable.comment, variable.is_holder});
   }
   return values;
-}
-
-bool show_engine_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type) {
-  if (type != HA_ENGINE_STATUS) return false;
-  char *text = nullptr;
-  if (tidesdb_status_text(plugin.db, &text) != TIDESDB_OK) return false;
-  static const char engine[] = "TidesDB";
-  std::string all = text;
-  tidesdb_free_text(text);
-  const std::string error = foreign::latest_error();
-  if (!error.empty())
-    all += "\n------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n" + error + "\n";
-  return print(thd, engine, sizeof(engine) - 1, "", 0, all.c_str(), all.size());
 }
 
 }  // namespace tidesdb

@@ -1,6 +1,6 @@
 /*
-  SHOW GLOBAL STATUS LIKE 'tidesdb%' and SHOW ENGINE TIDESDB STATUS; the figures of the former also for
-  INFORMATION_SCHEMA.TIDESDB_METRICS and TIDESDB_MEMORY.
+  SHOW GLOBAL STATUS LIKE 'tidesdb%'; its figures also for INFORMATION_SCHEMA.TIDESDB_METRICS and
+  TIDESDB_MEMORY.
 */
 #ifndef TIDESDB_STATUS_H
 #define TIDESDB_STATUS_H
@@ -15,8 +15,6 @@ struct st_mysql_show_var;
 namespace tidesdb {
 
 extern struct st_mysql_show_var status_variables[];
-
-bool show_engine_status(handlerton *hton, THD *thd, stat_print_fn *print, ha_stat_type type);
 
 struct MetricValue {
   const char *name; /* that of the status variable, without `tidesdb_` */

@@ -96,6 +96,8 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
       !record_.indexes.empty() && std::all_of(record_.indexes.begin(), record_.indexes.end(), is_analyzed)
           ? record_.analyzed_rows
           : NEVER;
+  known_families_.clear();
+  known_families_.add(primary_.get(), name, table, share->primary_key);
   indexes_.resize(share->keys);
   for (uint key = 0; key < share->keys; key++) {
     if (key == share->primary_key) continue;
@@ -107,6 +109,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     }
     /* One that a recovered transaction has locked keeps a table lock of its own. */
     tidesdb_family_attach(indexes_[key].get(), primary_.get());
+    known_families_.add(indexes_[key].get(), name, table, key);
   }
   return TIDESDB_OK;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/known_families.h"
 #include "ddl/row_log.h"
 #include "ddl/table_record.h"
 #include "key/sql_headers.h"
@@ -100,6 +101,7 @@ class OpenTable : public Handler_share {
   UpdateTime update_time_;
   FamilyHandle primary_;
   std::vector<FamilyHandle> indexes_;
+  KnownFamilies known_families_;
   std::shared_ptr<RowLog> row_log_;
   std::mutex record_mutex_;
   TableRecord record_;

@@ -14,6 +14,9 @@ namespace {
 /* What create_temporary_table() of the server begins the names of files with. */
 constexpr char TEMPORARY_FILE[] = "#sql-temptable-";
 
+/* What the server puts between the names of a partition and its part. */
+constexpr char SUBPARTITION_MARK[] = "#SP#";
+
 }  // namespace
 
 std::string canonical_table(const char *path) {
@@ -42,6 +45,29 @@ std::string decoded_name(const std::string &file_name) {
   char name[NAME_LEN + MYSQL50_TABLE_NAME_PREFIX_LENGTH + 1];
   const uint size = filename_to_tablename(file_name.c_str(), name, sizeof(name), true);
   return std::string(name, size);
+}
+
+TableNames table_names(const std::string &table) {
+  TableNames names;
+  const size_t slash = table.find('/');
+  std::string file = table.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (is_temporary(table)) {
+    names.schema = TEMPORARY_SCHEMA;
+    names.schema.pop_back();
+    names.table = file;
+    return names;
+  }
+  if (slash != std::string::npos) names.schema = decoded_name(table.substr(0, slash));
+  const size_t mark = file.find(PARTITION_MARK);
+  if (mark != std::string::npos) {
+    std::string partition = file.substr(mark + sizeof(PARTITION_MARK) - 1);
+    const size_t sub = partition.find(SUBPARTITION_MARK);
+    if (sub != std::string::npos) partition = partition.substr(sub + sizeof(SUBPARTITION_MARK) - 1);
+    names.partition = decoded_name(partition);
+    file.resize(mark);
+  }
+  names.table = decoded_name(file);
+  return names;
 }
 
 std::string index_family(const std::string &table, uint32_t index_id) {

@@ -34,6 +34,14 @@ std::string changes_family(const std::string &table);
 /* The name that users see of a part of such a path. */
 std::string decoded_name(const std::string &file_name);
 
+/* A canonical name as users know it. */
+struct TableNames {
+  std::string schema;
+  std::string table;
+  std::string partition; /* the subpartition where there are some */
+};
+TableNames table_names(const std::string &table);
+
 /* What stands for the database of all TEMPORARY tables, and what their names begin with. A directory of a
    database may have the first, by `#mysql50##temporary`; a table of it is not called as the second. */
 constexpr char TEMPORARY_SCHEMA[] = "#temporary/";

@@ -17,31 +17,6 @@ namespace {
 
 constexpr uint32_t PRIMARY = 0;
 
-/* What the server puts between the names of a partition and its part. */
-constexpr char SUBPARTITION_MARK[] = "#SP#";
-
-/* Splits `db/file` into schema, table and partition. */
-void split_table(const std::string &table, FamilyName *name) {
-  const size_t slash = table.find('/');
-  std::string file = table.substr(slash == std::string::npos ? 0 : slash + 1);
-  if (is_temporary(table)) {
-    name->schema = TEMPORARY_SCHEMA;
-    name->schema.pop_back();
-    name->table = file;
-    return;
-  }
-  if (slash != std::string::npos) name->schema = decoded_name(table.substr(0, slash));
-  const size_t mark = file.find(PARTITION_MARK);
-  if (mark != std::string::npos) {
-    std::string partition = file.substr(mark + sizeof(PARTITION_MARK) - 1);
-    const size_t sub = partition.find(SUBPARTITION_MARK);
-    if (sub != std::string::npos) partition = partition.substr(sub + sizeof(SUBPARTITION_MARK) - 1);
-    name->partition = decoded_name(partition);
-    file.resize(mark);
-  }
-  name->table = decoded_name(file);
-}
-
 }  // namespace
 
 const FamilyNames::Indexes &FamilyNames::indexes_of(const std::string &table) {
@@ -61,7 +36,7 @@ const FamilyName &FamilyNames::of(tidesdb_slice family) {
   const size_t end = name.find('\0');
   if (!is_new || end == std::string::npos || end + 1 >= name.size()) return at->second;
   const std::string table = name.substr(0, end);
-  split_table(table, &at->second);
+  static_cast<TableNames &>(at->second) = table_names(table);
   uint32_t number = PRIMARY;
   for (size_t i = end + 2; i < name.size(); i++) number = number << 8 | static_cast<uint8_t>(name[i]);
   const Indexes &indexes = indexes_of(table);

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "ddl/table_path.h"
 #include "tidesdb.h"
 
 namespace tidesdb {
@@ -17,11 +18,8 @@ namespace i_s {
 class Filling;
 
 /* All empty: the family is nobody's (the dictionary), or gone. */
-struct FamilyName {
-  std::string schema;
-  std::string table;
-  std::string partition; /* the subpartition where there are some */
-  std::string index;     /* PRIMARY, the index's name, or HIDDEN: rows without a primary key */
+struct FamilyName : TableNames {
+  std::string index; /* PRIMARY, the index's name, or HIDDEN: rows without a primary key */
 };
 
 /* Looks names up; remembers those of a table's indexes. */

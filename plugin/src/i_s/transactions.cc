@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ddl/known_families.h"
 #include "i_s/family_names.h"
 #include "i_s/filling.h"
 #include "i_s/tables.h"
@@ -19,6 +20,9 @@ namespace tidesdb {
 namespace i_s {
 
 namespace {
+
+/* Characters of a key, or the two of a range, as text. */
+constexpr uint LOCK_DATA_WIDTH = 1024;
 
 /* A session of 0 is none. */
 uint64_t thread_id(uint64_t session) { return session ? session : TIDESDB_UNKNOWN; }
@@ -126,6 +130,7 @@ ST_FIELD_INFO locks[] = {Show::Column("TRX_ID", Show::ULonglong(), NOT_NULL),
                          Show::Column("FAMILY_ID", Show::ULonglong(), NOT_NULL),
                          Show::Column("LOCK_KEY", Show::Varchar(KEY_WIDTH), NULLABLE),
                          Show::Column("RANGE_END", Show::Varchar(KEY_WIDTH), NULLABLE),
+                         Show::Column("LOCK_DATA", Show::Varchar(LOCK_DATA_WIDTH), NULLABLE),
                          Show::CEnd()};
 
 struct Locks {
@@ -149,6 +154,7 @@ int put_lock(void *pointer, const tidesdb_lock_info *info) {
   row->number(info->family);
   row->key(info->key);
   row->key(info->range_end);
+  row->name(lock_text(*info));
   return row->store();
 }
 

@@ -80,12 +80,11 @@ void engine_log_line(void *, int level, const char *message) {
   if (engine_log.file) write_to_file(level, message);
   if (level >= TIDESDB_LOG_ERROR)
     sql_print_error("TidesDB: %s", message);
-  else if (!engine_log.file) {
-    if (level == TIDESDB_LOG_WARN)
-      sql_print_warning("TidesDB: %s", message);
-    else
-      sql_print_information("TidesDB: %s", message);
-  }
+  else if (level == TIDESDB_LOG_WARN && !engine_log.file)
+    sql_print_warning("TidesDB: %s", message);
+  else if (level == TIDESDB_LOG_WARN || !engine_log.file)
+    /* Warnings of a log of its own are notes here: a slow disk, a stall, the end of a full disk. */
+    sql_print_information("TidesDB: %s", message);
 }
 
 }  // namespace tidesdb

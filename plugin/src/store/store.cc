@@ -7,6 +7,7 @@
 
 #include "log.h"
 
+#include "ddl/known_families.h"
 #include "store/data_identity.h"
 #include "store/engine_log.h"
 #include "store/home.h"
@@ -57,6 +58,7 @@ bool open_store() {
   options.observer = wait_observer();
   open_engine_log(data_directory);
   options.log = engine_log_line;
+  options.family_label = family_label;
 
   tidesdb_db *db = nullptr;
   const int status = tidesdb_open(plugin.home.c_str(), &options, &db);

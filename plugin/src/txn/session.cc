@@ -6,10 +6,15 @@
 
 #include <mysql/plugin.h>
 
+#include <ctime>
+#include <mutex>
+
 #include "debug.h"
+#include "log.h"
 #include "sql_class.h"
 #include "sys_vars_shared.h"
 
+#include "ddl/table_path.h"
 #include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
@@ -396,16 +401,36 @@ int Session::rollback(bool real) {
 }
 
 void Session::report_conflict(int status) {
+  if (status == TIDESDB_DEADLOCK && told_deadlock_.exchange(false)) return;
   if (!sysvars::print_all_conflicts()) return;
-  sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s%s%s", tidesdb_strerror(status),
+  sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s", tidesdb_strerror(status),
                         static_cast<ulonglong>(thd_get_thread_id(thd_)),
                         static_cast<int>(std::min<size_t>(thd_->query_length(), 1024)),
                         thd_->query() ? thd_->query() : "",
-                        holder_statement_.empty() ? "a committed change" : "'", holder_statement_.c_str(),
-                        holder_statement_.empty() ? "" : "'");
+                        holder_statement_.empty() ? "a committed change" : holder_statement_.c_str());
 }
 
-int Session::fail(int status) {
+/* Damage is in the error log with its table, once a minute for each place: a scan may meet it again and
+ * again. */
+static void report_damage(const std::string &table, const char *error) {
+  static constexpr time_t PAUSE = 60;
+  static std::mutex mutex;
+  static std::string last;
+  static time_t told = 0;
+  std::string text = error;
+  if (!table.empty()) {
+    const TableNames names = table_names(table);
+    text = "`" + names.schema + "`.`" + names.table + "`: " + text;
+  }
+  const time_t now = time(nullptr);
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (text == last && now - told < PAUSE) return;
+  last = text;
+  told = now;
+  sql_print_error("TidesDB: %s", text.c_str());
+}
+
+int Session::fail(int status, const std::string &table) {
   const MappedError mapped = map_status(status, optimistic_);
   error_text_.clear();
   switch (status) {
@@ -416,7 +441,7 @@ int Session::fail(int status) {
           tidesdb_last_error());
       break;
     case TIDESDB_CORRUPTION:
-      sql_print_error("TidesDB: %s", tidesdb_last_error());
+      report_damage(table, tidesdb_last_error());
       break;
     case TIDESDB_CONFLICT:
     case TIDESDB_DEADLOCK:

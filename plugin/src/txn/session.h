@@ -146,8 +146,9 @@ class Session {
   uint duplicate_key() const { return duplicate_key_; }
   void set_duplicate_key(uint key) { duplicate_key_ = key; }
 
-  /* Maps the status of a failed engine call and marks what the server has to roll back. */
-  int fail(int status);
+  /* Maps the status of a failed engine call and marks what the server has to roll back. `table`: the
+     canonical name, where the call was about one, for the error log. */
+  int fail(int status, const std::string &table = std::string());
   /* Fails a statement with a text of ours. */
   int refuse(std::string text) {
     error_text_ = std::move(text);
@@ -183,6 +184,8 @@ class Session {
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
+  /* The session is the victim of a deadlock that was told (txn/deadlocks.h). From any thread. */
+  void note_told_deadlock() { told_deadlock_.store(true); }
 
  private:
   enum class State { IDLE, ACTIVE, PREPARED, XA_PREPARED, ORDERED, ABORTED };
@@ -242,6 +245,7 @@ class Session {
   PartitionedDrop partitioned_drop_;
   std::string error_text_;
   std::string holder_statement_;
+  std::atomic<bool> told_deadlock_{false};
 };
 
 }  // namespace tidesdb

@@ -9,6 +9,7 @@
 #include "sql_class.h"
 
 #include "sysvars.h"
+#include "txn/deadlocks.h"
 #include "txn/row_wait_graph.h"
 #include "txn/session.h"
 
@@ -46,8 +47,8 @@ void report_holders(THD *waiter, void *const *holders, size_t holder_count) {
     const bool alive = holder && connections.living.count(holder);
     if (replication) thd_rpl_deadlock_check(waiter, alive ? holder : nullptr);
     if (statements && alive && holder != waiter) {
-      if (!text.empty()) text += "', '";
-      text += statement_of(holder);
+      if (!text.empty()) text += ", ";
+      text += "thread " + std::to_string(thd_get_thread_id(holder)) + ": '" + statement_of(holder) + "'";
     }
   }
   if (statements)
@@ -80,7 +81,23 @@ int gaps_conflict(void *, void *a, void *b) {
   return thd_need_ordering_with(one, other);
 }
 
-const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict};
+/* Of the connections that wait for each other, none goes on before this returns. */
+void deadlock_found(void *, const tidesdb_deadlock *deadlock) {
+  std::vector<std::string> statements(deadlock->wait_count);
+  {
+    std::lock_guard<std::mutex> guard(connections.mutex);
+    for (size_t i = 0; i < deadlock->wait_count; i++) {
+      THD *thd = static_cast<THD *>(deadlock->waits[i].cookie);
+      const auto living = connections.living.find(thd);
+      if (!thd || living == connections.living.end()) continue;
+      statements[i] = statement_of(thd);
+      if (i == deadlock->victim) living->second->note_told_deadlock();
+    }
+  }
+  note_deadlock(*deadlock, statements);
+}
+
+const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict, deadlock_found};
 
 }  // namespace
 
