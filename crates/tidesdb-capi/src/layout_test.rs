@@ -5,9 +5,9 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use crate::{
-    error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC, FamilyStatsC, KeyPartC, LiveOptionsC,
-    LockInfoC, MemoryPlanC, OpC, OptionsC, ReadWorkC, RowC, SeekC, Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC,
-    WatchC,
+    error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC,
+    FamilyStatsC, KeyPartC, LiveOptionsC, LockInfoC, MemoryPlanC, OpC, OptionsC, ReadWorkC, RowC, SeekC,
+    Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
