@@ -28,6 +28,11 @@ mod iter {
     }
 }
 
+#[path = "../../tidesdb/src/cache"]
+mod cache {
+    pub mod work;
+}
+
 #[path = "../../tidesdb/src/lock"]
 mod lock {
     mod wait_cell;
