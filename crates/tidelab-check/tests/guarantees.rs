@@ -54,6 +54,9 @@ fn complaint(name: &str, file: &mut String, sources: &mut BTreeMap<String, Strin
     if let Some(check) = name.strip_prefix("check ") {
         return check.parse::<Check>().err().map(|error| error.to_string());
     }
+    if name.starts_with("scripts/test/") {
+        return (!root().join(name).exists()).then(|| "there is no such script".to_string());
+    }
     if let Some((path, function)) = name.split_once("::") {
         if !path.is_empty() {
             *file = path.to_string();
