@@ -305,7 +305,7 @@ impl Maintenance {
         match result {
             Err(Error::DiskFull(what)) => fullness.found(FullFor::Merge, what, self.now_micros()),
             // Others may have fitted.
-            Ok(_) if !self.unfitting.any() => fullness.over(FullFor::Merge, self.now_micros()),
+            Ok(_) if !self.store.merges_lack_space() => fullness.over(FullFor::Merge, self.now_micros()),
             _ => {}
         }
     }
@@ -442,10 +442,6 @@ impl Maintenance {
             self.store.wait_for_memory(&self.closing);
             let result = self.compact_next();
             self.note_room_for_merges(&result);
-            // Writers that wait for a merge without room are told so, whichever others come through.
-            if !(matches!(result, Ok(true)) && self.unfitting.any()) {
-                self.store.pressure.compacted(&result);
-            }
             match result {
                 Ok(true) => {
                     pause = RETRY.0;

@@ -27,7 +27,7 @@ impl Maintenance {
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
         let waits = || {
             self.reservations.set_aside().holds_family(family)
-                || self.unfitting.holds(family, || self.store.free_space())
+                || self.store.pressure.no_space.holds(family, || self.store.free_space())
         };
         self.store.family_options(family).filter(|_| !waits())
     }
@@ -147,13 +147,19 @@ impl Maintenance {
                 )
             });
             let files = picked.task.held().files;
+            let no_space = &self.store.pressure.no_space;
+            let note_full = |error: &Error| {
+                if let Error::DiskFull(call) = error {
+                    no_space.note(picked.family, picked.task.bytes, free, call);
+                }
+            };
             let done = done.inspect_err(|error| match error {
-                Error::DiskFull(_) => self.unfitting.note(picked.family, picked.task.bytes, free),
+                Error::DiskFull(_) => note_full(error),
                 error => self.note_failed(picked.family, &files, error),
             })?;
-            self.unfitting.forget(picked.family);
             self.account(&done);
-            self.store.install(done.edit)?;
+            self.store.install(done.edit).inspect_err(note_full)?;
+            no_space.forget(picked.family);
             if !picked.task.moves {
                 self.reservations.set_aside().merged(picked.family, &files);
             }

@@ -64,12 +64,52 @@ impl Store {
                 self.live.set_sync_mode(from);
                 return Err(error);
             }
-            self.live.set_all_durable(true);
+            // Whoever saw the weaker mode has published what it gave up by then.
+            self.snapshots.between_scans(|| self.live.set_all_durable(true));
         } else if from != to {
             // Before the first commit that is answered unsynced.
             self.live.set_all_durable(false);
             self.live.set_sync_mode(to);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::faulty::{Failure, Fault, Op};
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::txn::transaction::TransactionOptions;
+
+    /// A commit that the sync of the change does not cover has let older versions go, and then the log fails.
+    #[test]
+    fn after_a_failed_log_a_reader_sees_no_less_than_the_weaker_mode_gave_up() {
+        let disk = FaultyDisk::new(1);
+        let options = Options { sync_mode: SyncMode::None, compaction_threads: 0, ..Options::default() };
+        let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let put = |value: &[u8]| {
+            let mut txn = db.transaction();
+            txn.begin(TransactionOptions::default()).expect("begins");
+            txn.put(&family, b"k", value).expect("puts");
+            txn.commit()
+        };
+        put(b"old").expect("commits");
+        db.store.wal.sync_all().expect("syncs");
+        put(b"new").expect("commits");
+        let given_up = db.store.refresh_oldest_snapshot();
+        assert!(given_up > db.store.wal.durable_seq(), "the sync does not cover the second commit");
+        db.store.live.set_sync_mode(SyncMode::Full);
+        db.store.snapshots.between_scans(|| db.store.live.set_all_durable(true));
+        disk.fail(Fault { op: Some(Op::Sync), path: "wal".into(), skip: 0, times: 1, failure: Failure::Eio });
+        put(b"lost").expect_err("the log fails");
+        let snapshot = db.store.take_snapshot().expect("takes");
+        assert_eq!(snapshot.seq(), given_up);
+        let mut value = Vec::new();
+        let found = db.store.newest(family.id(), b"k", snapshot.seq(), Some(&mut value)).expect("reads");
+        assert_eq!((found.map(|found| found.0), &value[..]), (Some(given_up), &b"new"[..]));
+        db.store.snapshots.release(snapshot);
     }
 }

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use crate::compaction::history::History;
 use crate::db::background::{CompactionThreads, WorkSignal};
 use crate::db::counters::CounterRefill;
-use crate::db::unfitting::Unfitting;
 use crate::error::Result;
 use crate::store::Store;
 use crate::txn::Transactions;
@@ -25,7 +24,6 @@ pub(crate) struct Maintenance {
     pub ddl_lock: Arc<Mutex<()>>,
     pub next_family: AtomicU32,
     pub reservations: Arc<CompactionReservations>,
-    pub unfitting: Unfitting,
     pub history: History,
     pub work_signal: WorkSignal,
     pub compaction_threads: CompactionThreads,
@@ -49,7 +47,6 @@ impl Maintenance {
             ddl_lock: Arc::new(Mutex::new(())),
             next_family: AtomicU32::new(DICTIONARY + 1),
             reservations,
-            unfitting: Unfitting::default(),
             history: History::default(),
             work_signal: WorkSignal::default(),
             compaction_threads: CompactionThreads::default(),

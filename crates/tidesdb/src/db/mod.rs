@@ -13,7 +13,6 @@ pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub(crate) mod report;
 pub mod stats;
-mod unfitting;
 
 use std::path::Path;
 use std::sync::Arc;

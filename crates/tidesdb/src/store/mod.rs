@@ -13,6 +13,7 @@ pub mod family;
 pub(crate) mod heap_trim;
 pub mod memory;
 pub mod memtables;
+pub(crate) mod no_space_backoff;
 pub mod pipeline;
 pub mod pressure;
 pub(crate) mod sealed_runs;
@@ -179,7 +180,7 @@ impl Store {
             versions: parts.versions,
             cache: parts.cache,
         };
-        store.snapshots.refresh_oldest_snapshot(parts.newest);
+        store.snapshots.refresh_oldest_snapshot(|| parts.newest);
         store
     }
 
@@ -285,18 +286,19 @@ impl Store {
         self.answered_unsynced.fetch_max(seq, Ordering::SeqCst);
     }
 
-    /// The newest commit that will survive a failure of the log now.
+    /// The newest commit that will survive a failure of the log now. Under a weaker sync mode, until a moment ago, older
+    /// versions were given up for commits that are written and no more: it is no older than these.
     fn logged_seq(&self) -> Seq {
         let logged = match self.live.all_durable() {
             true => self.wal.durable_seq().max(self.answered_unsynced.load(Ordering::SeqCst)),
             false => self.wal.written_seq(),
         };
-        logged.max(self.opened_at).min(self.pipeline.visible_seq())
+        logged.max(self.opened_at).max(self.snapshots.oldest_snapshot()).min(self.pipeline.visible_seq())
     }
 
     /// Recomputes the oldest snapshot. What the log could still lose hides no older version.
     pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
-        self.snapshots.refresh_oldest_snapshot(self.logged_seq())
+        self.snapshots.refresh_oldest_snapshot(|| self.logged_seq())
     }
 
     pub(crate) fn new_memtable_id(&self) -> MemtableId {

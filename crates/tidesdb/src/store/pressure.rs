@@ -12,7 +12,7 @@ use crate::format::units::Micros;
 use crate::lock::LockOwner;
 use crate::options::LogLevel;
 use crate::store::memory::Shortage;
-use crate::store::memtables::Stuck;
+use crate::store::no_space_backoff::NoSpaceBackoff;
 use crate::store::Store;
 
 /// Longest sleep between two looks at a kill or at the store.
@@ -95,8 +95,8 @@ pub(crate) struct Gauges {
     /// Delay in microseconds that writers were spared because it was short.
     owed_us: AtomicU64,
     pub(crate) stall: Stall,
-    /// Why the last compaction could not be done, where only space helps.
-    compaction_stuck: Mutex<Option<Stuck>>,
+    /// Merges that found the disk full.
+    pub(crate) no_space: NoSpaceBackoff,
     /// When a wait for transactions' memory last came to nothing.
     stood_still: Mutex<Option<Instant>>,
 }
@@ -105,15 +105,6 @@ impl Gauges {
     /// Bytes still to compact.
     pub(crate) fn debt(&self) -> u64 {
         self.debt.load(Relaxed)
-    }
-
-    /// How a compaction ended.
-    pub(crate) fn compacted(&self, result: &Result<bool>) {
-        match result {
-            Ok(true) => *self.compaction_stuck.lock() = None,
-            Err(error @ Error::DiskFull(_)) => *self.compaction_stuck.lock() = Some(Stuck::of(error)),
-            _ => {}
-        }
     }
 
     /// A flush of `bytes` took `time`.
@@ -125,6 +116,18 @@ impl Gauges {
 }
 
 impl Store {
+    /// The call in which a merge found the disk full, while there is no more space than it found.
+    fn merge_without_space(&self) -> Option<String> {
+        let no_space = &self.pressure.no_space;
+        no_space.look_again(|family| self.family_options(family).is_some(), || self.free_space());
+        no_space.lacks_space()
+    }
+
+    /// Whether a merge that found the disk full waits for space.
+    pub(crate) fn merges_lack_space(&self) -> bool {
+        self.merge_without_space().is_some()
+    }
+
     fn pressure_now(&self) -> Pressure {
         let view = self.view.load();
         Pressure {
@@ -287,13 +290,14 @@ impl Store {
                 return Err(Error::BackpressureTimeout);
             }
             self.stats.count_backpressure(|| {
+                let merging = (cause == Cause::Level0).then(|| self.merge_without_space()).flatten();
                 let mut state = self.memtables.state.lock();
-                let merging = self.pressure.compaction_stuck.lock();
-                let stuck = state.stuck.as_ref().or(merging.as_ref().filter(|_| cause == Cause::Level0));
-                if let Some(stuck) = stuck {
+                if let Some(stuck) = &state.stuck {
                     return Err(stuck.error(self));
                 }
-                drop(merging);
+                if let Some(call) = merging {
+                    return Err(Error::DiskFull(call));
+                }
                 self.memtables.changed.wait_for(&mut state, STEP);
                 Ok(())
             })?;

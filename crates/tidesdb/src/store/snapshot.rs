@@ -100,16 +100,22 @@ impl Snapshots {
         self.oldest_snapshot.load(Acquire)
     }
 
-    /// Recomputes the oldest snapshot, unless another thread is at it.
-    pub fn refresh_oldest_snapshot(&self, visible_seq: Seq) -> Seq {
+    /// Recomputes the oldest snapshot, unless another thread is at it. `newest`: the bound of snapshots to come.
+    pub fn refresh_oldest_snapshot(&self, newest: impl Fn() -> Seq) -> Seq {
         if let Some(_one) = self.scanning.try_lock() {
-            self.scan_bound.fetch_max(visible_seq, SeqCst);
+            self.scan_bound.fetch_max(newest(), SeqCst);
             in_order();
             let scan_bound = self.scan_bound.load(SeqCst);
             let oldest = self.live(|_| {});
             self.oldest_snapshot.fetch_max(oldest.min(scan_bound), SeqCst);
         }
         self.oldest_snapshot()
+    }
+
+    /// Runs something that changes the bound of snapshots to come, while nobody computes the oldest by it.
+    pub fn between_scans(&self, run: impl FnOnce()) {
+        let _one = self.scanning.lock();
+        run();
     }
 
     /// Every live snapshot, for flush and compaction.
@@ -156,15 +162,15 @@ mod tests {
         let a = snapshots.take(|| 5).expect("free slot");
         let b = snapshots.take(|| 9).expect("free slot");
         assert_eq!((a.seq(), b.seq()), (5, 9));
-        assert_eq!(snapshots.refresh_oldest_snapshot(12), 5);
+        assert_eq!(snapshots.refresh_oldest_snapshot(|| 12), 5);
         assert_eq!(
             snapshots.capture(12),
             LiveSnapshots { scan_bound: 12, held: vec![5, 9], ..LiveSnapshots::default() }
         );
         snapshots.release(a);
-        assert_eq!(snapshots.refresh_oldest_snapshot(12), 9);
+        assert_eq!(snapshots.refresh_oldest_snapshot(|| 12), 9);
         snapshots.release(b);
-        assert_eq!(snapshots.refresh_oldest_snapshot(12), 12);
+        assert_eq!(snapshots.refresh_oldest_snapshot(|| 12), 12);
         assert_eq!(snapshots.oldest(), (0, None));
     }
 
@@ -194,7 +200,7 @@ mod loom_tests {
             let (s, f) = (snapshots.clone(), visible_seq.clone());
             let scanner = thread::spawn(move || {
                 f.store(2, SeqCst);
-                s.refresh_oldest_snapshot(f.load(SeqCst));
+                s.refresh_oldest_snapshot(|| f.load(SeqCst));
             });
             let slot = snapshots.take(|| visible_seq.load(SeqCst)).expect("free slot");
             let oldest_snapshot = snapshots.oldest_snapshot();
@@ -236,7 +242,7 @@ mod loom_tests {
             let (s, f) = (snapshots.clone(), visible_seq.clone());
             let scanner = thread::spawn(move || {
                 f.store(2, SeqCst);
-                s.refresh_oldest_snapshot(2);
+                s.refresh_oldest_snapshot(|| 2);
             });
             snapshots.release(first);
             let slot = snapshots.take(|| visible_seq.load(SeqCst)).expect("free slot");

@@ -1,0 +1,108 @@
+//! Families whose last merge found the disk full. One that did not fit would be picked again at once, fill the disk again
+//! while writers meet errors, and keep smaller merges away that give space back.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::types::FamilyId;
+
+/// Time after which a merge is tried again although there is no more space: it may be another one.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Merges that found no space.
+#[derive(Debug, Default)]
+pub(crate) struct NoSpaceBackoff {
+    families: Mutex<HashMap<FamilyId, Failed>>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    /// The call that found no space.
+    call: String,
+    /// Free bytes with which it is tried again before its time; none for a merge that had room, and is tried at once.
+    needed: Option<u64>,
+    until: Instant,
+}
+
+impl Failed {
+    fn lasts(&self, free: u64) -> bool {
+        Instant::now() < self.until && self.needed.is_none_or(|needed| free < needed)
+    }
+}
+
+impl NoSpaceBackoff {
+    /// A merge of `bytes` found the disk full in `call`; `free` bytes were there when it began. One that had room failed
+    /// for other reasons, a quota or a file system's own.
+    pub fn note(&self, family: FamilyId, bytes: u64, free: u64, call: &str) {
+        let needed = (free / 2 < bytes).then(|| free.saturating_add(free / 8));
+        let failed = Failed { call: call.to_string(), needed, until: Instant::now() + PAUSE };
+        self.families.lock().insert(family, failed);
+    }
+
+    /// A merge of the family came to its end.
+    pub fn forget(&self, family: FamilyId) {
+        self.families.lock().remove(&family);
+    }
+
+    /// Forgets families that are gone, and those whose merges are tried again with the space of now.
+    pub fn look_again(&self, lives: impl Fn(FamilyId) -> bool, free: impl FnOnce() -> u64) {
+        let mut families = self.families.lock();
+        if !families.is_empty() {
+            let free = free();
+            families.retain(|&family, failed| lives(family) && failed.lasts(free));
+        }
+    }
+
+    /// The call that found no space, while a merge waits for some: as of the last look.
+    pub fn lacks_space(&self) -> Option<String> {
+        self.families.lock().values().next().map(|failed| failed.call.clone())
+    }
+
+    /// Whether merges of the family wait for space: an eighth more than was too little.
+    pub fn holds(&self, family: FamilyId, free: impl FnOnce() -> u64) -> bool {
+        let families = self.families.lock();
+        families.get(&family).is_some_and(|failed| failed.needed.is_some() && failed.lasts(free()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_waits_for_more_space() {
+        let backoff = NoSpaceBackoff::default();
+        backoff.note(1, 800, 1000, "write of '1'");
+        backoff.note(2, 100, 1000, "write of '2'");
+        assert!(backoff.holds(1, || 1000) && backoff.holds(1, || 1100));
+        assert!(!backoff.holds(1, || 1200));
+        assert!(!backoff.holds(2, || unreachable!("it had room")));
+        assert!(!backoff.holds(3, || unreachable!("nobody asks for a family that fitted")));
+        assert!(backoff.lacks_space().is_some());
+        backoff.forget(1);
+        assert_eq!(backoff.lacks_space().as_deref(), Some("write of '2'"));
+        backoff.forget(2);
+        assert_eq!(backoff.lacks_space(), None);
+        assert!(!backoff.holds(1, || 0));
+    }
+
+    #[test]
+    fn nothing_waits_in_a_family_that_is_gone_or_once_there_is_space() {
+        let backoff = NoSpaceBackoff::default();
+        let waits = |lives: &dyn Fn(FamilyId) -> bool, free| {
+            backoff.look_again(lives, || free);
+            backoff.lacks_space().is_some()
+        };
+        backoff.note(1, 800, 1000, "write");
+        assert!(waits(&|_| true, 1000));
+        assert!(!waits(&|family| family != 1, 1000), "it was dropped");
+        backoff.note(1, 800, 1000, "write");
+        assert!(!waits(&|_| true, 2000), "there is space");
+        backoff.note(2, 1, 1000, "write");
+        assert!(waits(&|_| true, 2000), "its next merge tells");
+        backoff.forget(2);
+        backoff.look_again(|_| false, || unreachable!("nothing waits"));
+    }
+}
