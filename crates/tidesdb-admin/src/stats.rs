@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
-use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::db::introspection::TableInfo;
-use tidesdb::internal::io::{table_path, Disk};
+use tidesdb::internal::io::Disk;
+use tidesdb::internal::table::TableStore;
 use tidesdb::internal::types::{FileNo, DICTIONARY};
 use tidesdb::internal::version::{OpenFor, VersionSet};
 use tidesdb::{Db, Options};
@@ -138,7 +139,7 @@ fn files_of(
     disk: &Arc<dyn Disk>,
     store: &Path,
 ) -> Result<(BTreeMap<FileNo, u64>, BTreeSet<FileNo>), Failure> {
-    let (files, cache) = (FileCache::new(disk.clone(), store, OPEN_FILES), BlockCache::new(CACHE));
+    let (files, cache) = (TableStore::new(disk.clone(), store, OPEN_FILES), BlockCache::new(CACHE));
     let versions = VersionSet::open(disk.clone(), store, files, cache, OpenFor::Read)?;
     let named = versions.live_files().0.iter().map(|file| (file.number, file.len)).collect();
     Ok((named, versions.missing().into_keys().collect()))
@@ -157,7 +158,9 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
     let db = Db::open(store, options).map_err(|error| with_remedy(error, IN_USE))?;
     let (named, missing) = files_of(disk, store)?;
     let written = |file: FileNo| {
-        let modified = std::fs::metadata(table_path(store, file)).and_then(|meta| meta.modified()).ok()?;
+        let modified = std::fs::metadata(store.join(TableStore::file_name(file)))
+            .and_then(|meta| meta.modified())
+            .ok()?;
         Some(moment::seconds(modified))
     };
     let mut levels: BTreeMap<(u32, u8), Sums> = BTreeMap::new();
@@ -207,7 +210,7 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         listed.push(Value::Object(object));
     }
     for file in &missing {
-        out.line(format_args!("damage: {} is missing", table_path(store, *file).display()))?;
+        out.line(format_args!("damage: {} is missing", store.join(TableStore::file_name(*file)).display()))?;
     }
     let mut all = totals.fields();
     all.insert("files".into(), named.len().into());

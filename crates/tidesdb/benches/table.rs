@@ -6,9 +6,9 @@
 // What the disk in memory of the table room's tests names by `crate::`.
 use tidesdb::internal::{error, io};
 
-use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::iter::{InternalIterator, VersionIterator};
-use tidesdb::internal::table::{hash_key, SsTable, SsTableOptions, SsTableWriter};
+use tidesdb::internal::table::{hash_key, SsTable, SsTableOptions, SsTableWriter, TableStore};
 use tidesdb::internal::types::{Entry, Kind, MAX_SEQ};
 use tidesdb::Compression;
 
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{criterion_group, criterion_main, Criterion};
-use io::{table_path, Disk, OpenMode};
+use io::{Disk, OpenMode};
 
 const ROWS: u64 = 300_000;
 
@@ -34,8 +34,8 @@ fn key(i: u64) -> [u8; 12] {
 
 fn build_table(compression: Compression, bits_per_key: u32) -> Arc<SsTable> {
     let disk = Arc::new(memory_disk::MemoryDisk::default());
-    let files = FileCache::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
-    let path = table_path(Path::new("store"), 1);
+    let files = TableStore::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
+    let path = Path::new("store").join(TableStore::file_name(1));
     let file = disk.open(&path, OpenMode::Create).expect("a file in memory");
     let options = SsTableOptions { compression, bits_per_key, ..SsTableOptions::default() };
     let mut writer = SsTableWriter::new(file, 0, 1, options);

@@ -133,6 +133,21 @@ impl Error {
         }
     }
 
+    /// Whether a repetition of the call can succeed although nobody mends anything: space, descriptors or memory were
+    /// missing, or others were in the way.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::DiskFull(_) | Error::Busy(_) | Error::Interrupted => true,
+            Error::Io { source, .. } => matches!(
+                source.raw_os_error(),
+                Some(
+                    libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT
+                )
+            ),
+            _ => false,
+        }
+    }
+
     /// Damage found in a file.
     pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.into(), offset, what: what.into() }
@@ -167,6 +182,17 @@ impl Drop for AbortOnPanic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_passes_is_no_fault_of_a_file() {
+        let of = |code| Error::io("open", "/f", std::io::Error::from_raw_os_error(code));
+        for code in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR, libc::ENOSPC] {
+            assert!(of(code).is_transient(), "{}", of(code));
+        }
+        for error in [of(libc::EIO), of(libc::ENOENT), Error::corruption("/f", 0, "what")] {
+            assert!(!error.is_transient(), "{error}");
+        }
+    }
 
     #[test]
     fn a_quota_that_is_used_up_is_a_full_disk() {

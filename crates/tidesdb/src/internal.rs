@@ -19,7 +19,7 @@ pub mod backup {
 #[doc(hidden)]
 pub mod cache {
     pub use crate::cache::work::{counted, ReadWork};
-    pub use crate::cache::{BlockCache, CachePriority, FileCache, FrameBuf};
+    pub use crate::cache::{BlockCache, CachePriority, FrameBuf};
 }
 
 #[doc(hidden)]
@@ -60,7 +60,7 @@ pub mod format {
 
 #[doc(hidden)]
 pub mod io {
-    pub use crate::io::{table_path, Advice, DirectoryLock, Disk, FaultyDisk, File, OpenMode, RealDisk};
+    pub use crate::io::{Advice, DirectoryLock, Disk, FaultyDisk, File, OpenMode, RealDisk};
     pub mod faulty {
         pub use crate::io::faulty::{Crash, Failure, Fault, Op};
     }
@@ -107,6 +107,7 @@ pub mod store {
 pub mod table {
     pub use crate::table::{
         hash_key, BlockFacts, FoundTables, SsTable, SsTableMeta, SsTableOptions, SsTableWriter, TableFacts,
+        TableStore,
     };
 }
 

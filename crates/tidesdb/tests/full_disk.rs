@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows, Row, DIR};
-use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::compaction::history::Outcome;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::table::TableStore;
 use tidesdb::internal::version::{OpenFor, VersionSet};
 use tidesdb::{Error, FamilyOptions, Options, SyncMode};
 
@@ -117,7 +118,7 @@ fn put(db: &Db, key: &[u8]) -> tidesdb::Result<()> {
 /// Cuts that the manifest lists.
 fn cuts(disk: &FaultyDisk) -> usize {
     let shared: Arc<dyn Disk> = disk.shared();
-    let tables = FileCache::new(shared.clone(), Path::new(DIR), 8);
+    let tables = TableStore::new(shared.clone(), Path::new(DIR), 8);
     let versions = VersionSet::open(shared, Path::new(DIR), tables, BlockCache::new(4096), OpenFor::Read);
     versions.expect("opens for reading").state().cuts.len()
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 use tidesdb::internal::backup::tables_of_file;
-use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::io::Disk;
 use tidesdb::internal::iter::VersionIterator;
-use tidesdb::internal::table::SsTable;
+use tidesdb::internal::table::{SsTable, TableStore};
 use tidesdb::Error;
 
 use super::{check_file, directory_of, Around, Damage};
@@ -62,7 +62,7 @@ fn places(
 ) -> Result<Vec<Place>, Failure> {
     let number = number_of(file)?;
     let (files, cache) =
-        (FileCache::new(disk.clone(), directory_of(file), OPEN_FILES), BlockCache::new(CACHE));
+        (TableStore::new(disk.clone(), directory_of(file), OPEN_FILES), BlockCache::new(CACHE));
     let found = SsTable::find_all(&files, &cache, number)?;
     let listed = match &around.dir {
         // A manifest that cannot be read is not this file's damage.

@@ -112,7 +112,11 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
         RecordRef::Cut(cut) => {
             text += &format!(
                 ": epoch {} ends at {}:{} and goes on with segment {}, sequence {}",
-                cut.epoch, cut.segment, cut.offset, cut.next_segment, cut.next_seq
+                cut.epoch,
+                cut.at.segment(),
+                cut.at.offset(),
+                cut.next_segment,
+                cut.next_seq
             );
             fields.extend([
                 ("epoch".to_string(), cut.epoch.into()),

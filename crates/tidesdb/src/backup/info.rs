@@ -23,8 +23,8 @@ use super::copy::read_small;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::io::{Disk, OpenMode};
+use crate::table::TableStore;
 use crate::types::{FileNo, Lsn, Seq};
-use crate::version::parse_table_name;
 
 /// Name of the file.
 pub const INFO: &str = "tidesdb_backup_info";
@@ -135,7 +135,8 @@ impl BackupInfo {
 
     /// Numbers of the damaged files that it does without.
     pub(super) fn left_out_files(&self) -> BTreeSet<FileNo> {
-        let name = |left_out: &LeftOut| parse_table_name(Path::new(&left_out.file).file_name()?.to_str()?);
+        let name =
+            |left_out: &LeftOut| TableStore::number_of(Path::new(&left_out.file).file_name()?.to_str()?);
         self.left_out.iter().filter_map(name).collect()
     }
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::verify::open_versions;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
-use crate::db::recovery::open::cuts_of;
 use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
@@ -50,12 +49,12 @@ pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn Dire
 /// Of manifest and `CURRENT`; I/O; the visitor's.
 pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>) -> Result<LogRead> {
     let state = open_versions(disk, dir, OpenFor::Read)?.state();
-    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
+    let first = state.first_live_segment.max(1);
     let mut read = LogRead { end: None, is_torn: false, discarded: 0, damage: Vec::new() };
     if let Err(error) = wal::check_listed(disk, dir, state.log_segments.values()) {
         note(&mut read, error)?;
     }
-    let found = wal::recover(disk, dir, first, &cuts, state.durable_upto, &mut |at, record| {
+    let found = wal::recover(disk, dir, first, &state.cuts, state.durable_upto, &mut |at, record| {
         visit(state.log_segments.get(&at.segment()), at, record)
     });
     match found {

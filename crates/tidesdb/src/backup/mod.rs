@@ -57,13 +57,13 @@ use self::point::BackupPoint;
 use crate::db::maintenance::Maintenance;
 use crate::db::{identity, Db};
 use crate::error::{Error, Result};
-use crate::io::{table_path, Disk, OpenMode};
+use crate::io::{Disk, OpenMode};
 use crate::options::LogLevel;
 use crate::store::Store;
-use crate::table::SsTable;
+use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
-use crate::version::{parse_table_name, Edit};
+use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
 
 /// Where the store stands in a backup, and what its owner added.
@@ -248,7 +248,8 @@ impl Backup {
     pub fn set_base(&mut self, base: &Path) -> Result<()> {
         let dir = self.disk.resolve(base)?;
         let info = BackupInfo::read(&*self.disk, &dir)?;
-        let number = |file: &BackupFile| parse_table_name(file.name.strip_prefix(STORE)?.strip_prefix('/')?);
+        let number =
+            |file: &BackupFile| TableStore::number_of(file.name.strip_prefix(STORE)?.strip_prefix('/')?);
         let with_sum = info.files.into_iter().filter(|file| file.crc.is_some());
         let tables = with_sum.filter_map(|file| Some((number(&file)?, file))).collect();
         self.base = Some(Base { dir, tables });
@@ -380,7 +381,8 @@ impl Backup {
         tables: &[Arc<SsTable>],
         watch: Watch<'_>,
     ) -> Result<()> {
-        let (from, to) = (table_path(&self.store.dir, number), table_path(&self.to.join(STORE), number));
+        let from = self.store.versions.table_files().path(number);
+        let to = self.to.join(STORE).join(TableStore::file_name(number));
         self.files.push(to.clone());
         let known = self.base.as_ref().and_then(|base| {
             let file = base.tables.get(&number).filter(|file| file.len == len)?;
@@ -430,16 +432,14 @@ impl Backup {
     /// Whether an error says that a table file of the store is damaged: one that could not be opened for want of
     /// descriptors or memory is not.
     fn is_of_table(&self, error: &Error, number: FileNo) -> bool {
-        let of_store = |path: &PathBuf| *path == table_path(&self.store.dir, number);
-        match error {
-            Error::Corruption { path, .. } => of_store(path),
-            Error::Io { path, source, .. } => {
-                of_store(path)
-                    && (matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
-                        || source.raw_os_error() == Some(libc::EIO))
+        self.store.versions.table_files().file_of(error) == Some(number)
+            && match error {
+                Error::Io { source, .. } => {
+                    matches!(source.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+                        || source.raw_os_error() == Some(libc::EIO)
+                }
+                _ => true,
             }
-            _ => false,
-        }
     }
 
     /// Goes on without a damaged file, if no table of the dictionary is in it.
@@ -449,7 +449,7 @@ impl Backup {
             return Err(error);
         }
         self.store.log(LogLevel::Warn, &format!("a backup goes on without a damaged file: {error}"));
-        let path = table_path(Path::new(STORE), number);
+        let path = Path::new(STORE).join(TableStore::file_name(number));
         let to = self.to.join(&path);
         if self.disk.exists(&to)? {
             self.disk.remove(&to)?;

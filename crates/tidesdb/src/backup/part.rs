@@ -13,9 +13,10 @@ use super::{inspect, BackupFile, BackupInfo, Watch, DATA, STORE};
 use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
+use crate::table::TableStore;
 use crate::types::{FileNo, DICTIONARY};
 use crate::version::restoring::RESTORING;
-use crate::version::{parse_table_name, OpenFor};
+use crate::version::OpenFor;
 use crate::wal::log_dir;
 
 /// Which part of a backup is wanted.
@@ -62,7 +63,7 @@ pub fn restore_part(
         watch.check()?;
         let path = from.join(&file.name);
         if let Some(name) = file.name.strip_prefix(&format!("{STORE}/")) {
-            let number = parse_table_name(name);
+            let number = TableStore::number_of(name);
             if number.is_some_and(|number| left_out.contains(&number)) {
                 continue;
             }

@@ -15,16 +15,15 @@ use super::Watch;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::flush_replayed;
-use crate::db::recovery::open::cuts_of;
 use crate::db::recovery::replay::{Replay, Replayed};
 use crate::db::{identity, LOCK};
 use crate::error::{Error, Result};
-use crate::io::{table_path, DirectoryLock, Disk, OpenMode};
+use crate::io::{DirectoryLock, Disk, OpenMode};
 use crate::iter::VersionIterator;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, Options};
 use crate::store::view::{Flushable, ReadView};
-use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter};
+use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter, TableStore};
 use crate::types::{FamilyId, FileNo, RowCount, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
 use crate::version::reservations::CompactionReservations;
@@ -153,8 +152,8 @@ impl Survey {
         let state = versions.state();
         let mut replay =
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
-        let (first, cuts) = (state.first_live_segment.max(1), cuts_of(&state));
-        let found = wal::recover(disk, dir, first, &cuts, state.durable_upto, &mut |_, record| {
+        let first = state.first_live_segment.max(1);
+        let found = wal::recover(disk, dir, first, &state.cuts, state.durable_upto, &mut |_, record| {
             watch.check()?;
             replay.record(record)
         });
@@ -344,7 +343,8 @@ impl StoreCopy<'_> {
                 return Ok(false);
             }
         }
-        let (from, to) = (table_path(self.from, number), table_path(self.to, number));
+        let name = TableStore::file_name(number);
+        let (from, to) = (self.from.join(&name), self.to.join(&name));
         let copied = self.copier.synced(&from, &to, len).map(|_| ());
         let whole = match copied {
             Err(Error::Io { path, .. } | Error::Corruption { path, .. }) if path == from => false,
@@ -368,7 +368,7 @@ impl StoreCopy<'_> {
     ) -> Result<(Option<SsTableMeta>, Vec<String>)> {
         let mut iter = table.version_iter();
         let mut writer: Option<SsTableWriter> = None;
-        let file = self.disk.open(&table_path(self.to, number), OpenMode::Create)?;
+        let file = self.disk.open(&self.to.join(TableStore::file_name(number)), OpenMode::Create)?;
         let (mut lost, mut last, mut in_a_row) = (Vec::new(), Vec::new(), 0);
         let mut step = iter.seek(&[]);
         let mut entries = 0u64;
@@ -404,11 +404,11 @@ impl StoreCopy<'_> {
         }
         let Some(writer) = writer else {
             drop(file);
-            self.disk.remove(&table_path(self.to, number))?;
+            self.disk.remove(&self.to.join(TableStore::file_name(number)))?;
             if lost.is_empty() {
                 lost.push(format!(
                     "{} has no entry that can be read",
-                    table_path(self.from, table.file.number()).display()
+                    self.from.join(TableStore::file_name(table.file.number())).display()
                 ));
             }
             return Ok((None, lost));
@@ -425,7 +425,8 @@ impl StoreCopy<'_> {
             survey.replayed.iter().flat_map(|replayed| replayed.run_files.iter().copied()).collect();
         files.sort_unstable();
         for number in files {
-            let (from, to) = (table_path(self.from, number), table_path(self.to, number));
+            let name = TableStore::file_name(number);
+            let (from, to) = (self.from.join(&name), self.to.join(&name));
             if !self.disk.exists(&from)? {
                 continue;
             }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{copy, BackupInfo, Watch, STORE};
-use crate::cache::{BlockCache, FileCache};
-use crate::db::recovery::open::cuts_of;
+use crate::cache::BlockCache;
 use crate::db::recovery::replay::Replay;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::memtable::ArenaPool;
 use crate::store::view::Flushable;
+use crate::table::TableStore;
 use crate::version::{OpenFor, StoreState, TableHandle, VersionSet};
 use crate::wal::{self, RecordRef};
 
@@ -69,9 +69,10 @@ fn read_log(
     info: &BackupInfo,
     visit: &mut dyn FnMut(RecordRef<'_>) -> Result<()>,
 ) -> Result<()> {
-    let (first, cuts) = (state.first_live_segment.max(1), cuts_of(state));
+    let first = state.first_live_segment.max(1);
     wal::check_listed(disk, home, state.log_segments.values())?;
-    let found = wal::recover(disk, home, first, &cuts, state.durable_upto, &mut |_, record| visit(record))?;
+    let found =
+        wal::recover(disk, home, first, &state.cuts, state.durable_upto, &mut |_, record| visit(record))?;
     match found.end == info.log_end {
         true => Ok(()),
         false => {
@@ -84,7 +85,7 @@ fn read_log(
 
 /// The tables of a store that no server has open.
 pub(super) fn open_versions(disk: &Arc<dyn Disk>, dir: &Path, purpose: OpenFor) -> Result<VersionSet> {
-    let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
+    let (tables, cache) = (TableStore::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
     VersionSet::open(disk.clone(), dir, tables, cache, purpose)
 }
 

@@ -1,6 +1,5 @@
 //! The one cache: frames of data blocks, index and filter partitions under one budget
-//! ([`BlockCache`]), and the open table files ([`FileCache`]). Stands between the tables' readers and
-//! the disk.
+//! ([`BlockCache`]). Stands between the tables' readers and the disk.
 //!
 //! A hit takes a shard's lock for reading, probes an open-addressed table and counts a reference; there is
 //! no list to maintain. The table is its own CLOCK ring: the hand walks its slots, gives a frame that was
@@ -8,7 +7,6 @@
 //! says never exceeds the capacity. When nothing can be evicted, a block is handed out without being
 //! kept; such blocks, and blocks of an erased file that are still held, are the only ones uncounted.
 
-mod files;
 mod frame;
 mod shard;
 mod slab;
@@ -20,7 +18,6 @@ use std::sync::Arc;
 
 use crate::types::FileNo;
 
-pub use files::FileCache;
 pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
 
 use shard::{Shard, ENTRY_OVERHEAD};

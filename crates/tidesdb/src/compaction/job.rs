@@ -1,12 +1,11 @@
 //! Doing what the picker decided: merges the inputs of a [`Task`], keeps what live snapshots need, and returns
 //! the edit that puts the outputs in their place. Outputs and directory are synced when it returns.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::flush::table_files::{TableFiles, TableRules};
-use crate::io::{File, OpenMode};
+use crate::io::File;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::FamilyOptions;
 use crate::table::{SsTableOptions, SsTableWriter};
@@ -45,7 +44,7 @@ impl JobContext<'_> {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        self.versions.disk().sync_dir(self.versions.dir())
+        self.versions.table_files().sync()
     }
 }
 
@@ -228,8 +227,7 @@ impl Outputs<'_> {
         let versions = self.context.versions;
         let number = versions.new_file_number();
         self.files.push(number);
-        let path = versions.table_files().path(number);
-        let file = versions.disk().open(Path::new(&path), OpenMode::Create)?;
+        let file = versions.table_files().create(number)?;
         let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
             .caching(versions.cache(), number);
         self.writing = Some((number, file, writer));

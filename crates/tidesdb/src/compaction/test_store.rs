@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::flush::table_files::large_table_bound;
 use crate::flush::{flush, FlushInput, FlushSource};
 use crate::io::faulty::FaultyDisk;
 use crate::iter::{InternalIterator, LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
-use crate::table::hash_key;
+use crate::table::{hash_key, TableStore};
 use crate::types::{Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
 use crate::version::{Edit, LevelIterator, OpenFor, VersionSet};
 
@@ -72,7 +72,7 @@ pub(crate) struct TestStore {
 }
 
 pub(crate) fn open(disk: &FaultyDisk, purpose: OpenFor) -> Result<VersionSet> {
-    let tables = FileCache::new(disk.shared(), DIR, 8);
+    let tables = TableStore::new(disk.shared(), DIR, 8);
     VersionSet::open(disk.shared(), Path::new(DIR), tables, BlockCache::new(1 << 20), purpose)
 }
 

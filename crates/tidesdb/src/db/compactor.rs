@@ -32,10 +32,10 @@ impl Maintenance {
         self.store.family_options(family).filter(|_| !waits())
     }
 
-    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. The end of the
-    /// store is nobody's fault.
+    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. What passes, and
+    /// the end of the store, is nobody's fault.
     fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
-        if matches!(error, Error::Interrupted) {
+        if error.is_transient() {
             return;
         }
         match self.store.versions.unreadable_input(error, files) {
@@ -196,7 +196,7 @@ impl Maintenance {
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
-            if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
+            if !error.is_transient() {
                 self.reservations.set_aside().note_file(task.file);
             }
         })?;

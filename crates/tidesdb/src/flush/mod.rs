@@ -182,7 +182,7 @@ fn flush_once(
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
     let files = files.finish()?;
     if !files.is_empty() {
-        if let Err(error) = input.versions.disk().sync_dir(input.versions.dir()) {
+        if let Err(error) = input.versions.table_files().sync() {
             files.iter().for_each(|file| input.versions.discard_file(file.number));
             return Err(error);
         }

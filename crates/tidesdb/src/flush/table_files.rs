@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::io::{File, OpenMode};
+use crate::io::File;
 use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::options::Options;
@@ -145,7 +145,7 @@ impl<'a> TableFiles<'a> {
 
     fn create(&self) -> Result<(NewFile, Arc<dyn File>)> {
         let number = self.versions.new_file_number();
-        let file = self.versions.disk().open(&self.versions.table_files().path(number), OpenMode::Create)?;
+        let file = self.versions.table_files().create(number)?;
         Ok((NewFile { number, len: 0 }, file))
     }
 }

@@ -135,8 +135,3 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// A random number.
     fn random(&self) -> u64;
 }
-
-/// Path of a file in a store's directory.
-pub fn table_path(dir: &Path, number: crate::types::FileNo) -> PathBuf {
-    dir.join(format!("{number:08}.sst"))
-}

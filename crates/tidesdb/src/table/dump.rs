@@ -9,8 +9,9 @@ use super::index::IndexEntry;
 use super::properties::Properties;
 use super::reader::SsTable;
 use super::{SsTableMeta, OLD_TABLE_ALIGN, TABLE_ALIGN};
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::table::TableStore;
 use crate::types::{FileNo, Seq};
 
 /// The tables of a file.
@@ -70,7 +71,7 @@ impl SsTable {
     ///
     /// # Errors
     /// I/O. Damage is listed, and hides the tables before it.
-    pub fn find_all(files: &Arc<FileCache>, cache: &Arc<BlockCache>, number: FileNo) -> Result<FoundTables> {
+    pub fn find_all(files: &Arc<TableStore>, cache: &Arc<BlockCache>, number: FileNo) -> Result<FoundTables> {
         let mut found = FoundTables::default();
         let file = files.get(number)?;
         let damage = |at: u64, what: &'static str| Error::corruption(files.path(number), at, what);
@@ -120,7 +121,7 @@ impl SsTable {
 
     /// The table at `offset` as its own properties describe it.
     fn alone(
-        files: &Arc<FileCache>,
+        files: &Arc<TableStore>,
         cache: &Arc<BlockCache>,
         number: FileNo,
         offset: u64,

@@ -22,6 +22,7 @@ mod point_read;
 mod properties;
 mod read_ahead;
 mod reader;
+mod store;
 mod verify;
 mod version_iterator;
 mod writer;
@@ -32,6 +33,7 @@ pub use iterator::SsTableIterator;
 pub use meta::{Expiries, SsTableMeta};
 pub use point_read::Hit;
 pub use reader::SsTable;
+pub use store::TableStore;
 pub use version_iterator::SsTableVersionIterator;
 pub use writer::SsTableWriter;
 

@@ -14,11 +14,12 @@ use super::properties::Properties;
 use super::read_ahead::Window;
 use super::{SsTableIterator, SsTableMeta, SsTableVersionIterator};
 use crate::cache::work;
-use crate::cache::{BlockCache, BlockRef, CachePriority, FileCache, FrameBuf, Reservation};
+use crate::cache::{BlockCache, BlockRef, CachePriority, FrameBuf, Reservation};
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
 use crate::options::FamilyOptions;
+use crate::table::TableStore;
 use crate::types::{FileNo, Seq, MAX_SEQ};
 
 /// Bytes at a table's end that are read at once when it is opened: footer, properties and, in most
@@ -48,7 +49,7 @@ pub(super) struct Opened {
 /// A table of a table file, shared by all who read it. Nothing is read before the first question that the
 /// fences do not answer.
 pub struct SsTable {
-    files: Arc<FileCache>,
+    files: Arc<TableStore>,
     cache: Arc<BlockCache>,
     file: FileNo,
     meta: SsTableMeta,
@@ -66,7 +67,7 @@ impl fmt::Debug for SsTable {
 impl SsTable {
     /// The table that `meta` describes in `file`. Reads nothing.
     pub fn open(
-        files: Arc<FileCache>,
+        files: Arc<TableStore>,
         cache: Arc<BlockCache>,
         file: FileNo,
         meta: SsTableMeta,

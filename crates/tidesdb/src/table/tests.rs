@@ -11,9 +11,9 @@ use rand::{Rng, SeedableRng};
 
 use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::io::{table_path, Disk, OpenMode};
+use crate::io::{Disk, OpenMode};
 use crate::iter::{InternalIterator, KeyRange, VersionIterator};
 use crate::types::{Entry, Kind, Seq, MAX_SEQ};
 
@@ -23,19 +23,19 @@ const FILE: u64 = 9;
 
 struct Store {
     disk: Arc<MemoryDisk>,
-    files: Arc<FileCache>,
+    files: Arc<TableStore>,
     cache: Arc<BlockCache>,
 }
 
 impl Store {
     fn new(cache_bytes: usize) -> Store {
         let disk = Arc::new(MemoryDisk::default());
-        let files = FileCache::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
+        let files = TableStore::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
         Store { disk, files, cache: BlockCache::new(cache_bytes) }
     }
 
     fn write(&self, offset: u64, options: &SsTableOptions, model: &Model) -> Result<SsTableMeta> {
-        let path = table_path(Path::new("store"), FILE);
+        let path = Path::new("store").join(TableStore::file_name(FILE));
         let mode = if self.disk.exists(&path)? { OpenMode::ReadWrite } else { OpenMode::Create };
         let writer = SsTableWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
         self.fill(writer, model)
@@ -60,7 +60,7 @@ impl Store {
     }
 
     fn file(&self) -> Arc<MemoryFile> {
-        self.disk.file(&table_path(Path::new("store"), FILE))
+        self.disk.file(&Path::new("store").join(TableStore::file_name(FILE)))
     }
 }
 
@@ -466,7 +466,7 @@ fn a_writer_with_a_cache_leaves_readers_nothing_to_read() {
         let model = if seed == 0 { rows_of(20_000) } else { random_model(&mut rng) };
         let options = random_options(&mut rng);
         let store = Store::new(64 << 20);
-        let path = table_path(Path::new("store"), FILE);
+        let path = Path::new("store").join(TableStore::file_name(FILE));
         let file = store.disk.open(&path, OpenMode::Create).unwrap();
         let offset = TABLE_ALIGN * rng.gen_range(0..3);
         let writer = SsTableWriter::new(file, offset, 3, options).caching(&store.cache, FILE);
@@ -673,10 +673,10 @@ fn sealed_nonsense_never_panics() {
 fn files_beyond_the_bound_are_closed_and_opened_again() {
     let disk = Arc::new(MemoryDisk::default());
     for number in 0..20 {
-        let path = table_path(Path::new("store"), number);
+        let path = Path::new("store").join(TableStore::file_name(number));
         disk.open(&path, OpenMode::Create).unwrap().write_at(&[number as u8], 0).unwrap();
     }
-    let files = FileCache::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 4);
+    let files = TableStore::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 4);
     for round in 0..3 {
         for number in 0..20 {
             let mut byte = [0];

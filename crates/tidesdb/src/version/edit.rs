@@ -4,22 +4,10 @@
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::table::{Expiries, SsTableMeta};
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::wal::Cut;
 
 /// Deepest level that the format allows.
 pub const MAX_LEVEL: u8 = 63;
-
-/// A joint of the write-ahead log between two epochs of a store (`docs/protocols.md` 1.3 c).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Where the log of `epoch` ends.
-    pub at: Lsn,
-    /// The epoch that ends there.
-    pub epoch: u64,
-    /// The segment with which the log goes on.
-    pub next_segment: u32,
-    /// Least sequence number after the cut.
-    pub next_seq: Seq,
-}
 
 /// A file that an edit adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,9 +16,8 @@ pub mod set_aside;
 mod table_handle_iterator;
 pub(crate) mod twin;
 
-pub use edit::{Cut, Edit, NewFile, NewTable};
+pub use edit::{Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
-pub(crate) use set::parse_table_name;
 pub use set::{FileUse, OpenFor, StoreState, VersionSet};
 
 use std::collections::{BTreeMap, HashSet};

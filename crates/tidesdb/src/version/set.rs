@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
-use crate::table::{next_table_offset, SsTable, SsTableMeta};
+use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
 
 use self::obsolete::ObsoleteFiles;
@@ -93,7 +93,7 @@ struct Guest {
 pub struct VersionSet {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    tables: Arc<FileCache>,
+    tables: Arc<TableStore>,
     cache: Arc<BlockCache>,
     current: ArcSwap<Version>,
     next_file: AtomicU64,
@@ -122,7 +122,7 @@ impl VersionSet {
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
-        tables: Arc<FileCache>,
+        tables: Arc<TableStore>,
         cache: Arc<BlockCache>,
         purpose: OpenFor,
     ) -> Result<VersionSet> {
@@ -139,7 +139,7 @@ impl VersionSet {
         if current.is_some() || disk.exists(dir)? {
             names = disk.list(dir)?;
         }
-        let on_disk: HashSet<FileNo> = names.iter().filter_map(|name| parse_table_name(name)).collect();
+        let on_disk: HashSet<FileNo> = tables.list()?.into_iter().collect();
         let obsolete = Arc::new(ObsoleteFiles::default());
         let mut version = Version::empty();
         if current.is_none() {
@@ -165,7 +165,7 @@ impl VersionSet {
         } else {
             if let Some(number) = on_disk.iter().min() {
                 let what = format!("{} is missing, and this table exists", manifest::CURRENT);
-                return Err(Error::corruption(tables.path(*number), 0, what));
+                return Err(tables.damage(*number, what));
             }
             if purpose != OpenFor::WriteOrCreate {
                 return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
@@ -304,9 +304,7 @@ impl VersionSet {
 
     /// Which of `inputs`, files of a job, an error says cannot be read: damage, or an I/O error of that file.
     pub fn unreadable_input(&self, error: &Error, inputs: &[FileNo]) -> Option<FileNo> {
-        let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
-        let number = parse_table_name(path.file_name()?.to_str()?)?;
-        (inputs.contains(&number) && self.tables.path(number) == *path).then_some(number)
+        self.tables.file_of(error).filter(|number| inputs.contains(number))
     }
 
     /// The disk that the store stands on.
@@ -324,8 +322,8 @@ impl VersionSet {
         &self.cache
     }
 
-    /// Open table files.
-    pub fn table_files(&self) -> &Arc<FileCache> {
+    /// The files of the tables.
+    pub fn table_files(&self) -> &Arc<TableStore> {
         &self.tables
     }
 
@@ -447,13 +445,4 @@ impl std::fmt::Debug for VersionSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "VersionSet({}, {:?})", self.dir.display(), self.load())
     }
-}
-
-/// The number in a table file's name, if it is one.
-pub(crate) fn parse_table_name(name: &str) -> Option<FileNo> {
-    let digits = name.strip_suffix(".sst")?;
-    if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok()
 }

@@ -34,7 +34,7 @@ fn try_printed(versions: &VersionSet) -> Result<String, Error> {
 
 /// A program of edits, flushes and compactions; pushes the printed version after each acknowledged step.
 fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
-    let tables = crate::cache::FileCache::new(disk.shared(), DIR, 4);
+    let tables = crate::table::TableStore::new(disk.shared(), DIR, 4);
     let cache = crate::cache::BlockCache::new(1 << 16);
     // The first opening may fail; a test store opens again.
     drop(VersionSet::open(disk.shared(), Path::new(DIR), tables, cache, OpenFor::WriteOrCreate)?);
@@ -331,7 +331,7 @@ fn fences_find_the_table() {
             .collect();
         keys.sort();
         keys.dedup();
-        let tables = crate::cache::FileCache::new(FaultyDisk::new(1).shared(), DIR, 1);
+        let tables = crate::table::TableStore::new(FaultyDisk::new(1).shared(), DIR, 1);
         let cache = crate::cache::BlockCache::new(1 << 16);
         let queue = Arc::new(ObsoleteFiles::default());
         let table = |(i, pair): (usize, &[Vec<u8>])| {

@@ -3,7 +3,7 @@
 //! the other. Written with the table by flushes, merges and rewrites; the manifest names both, and they go together.
 
 use crate::error::Result;
-use crate::io::{File, OpenMode};
+use crate::io::File;
 use crate::table::SsTableMeta;
 use crate::types::{FamilyId, DICTIONARY};
 use crate::version::{NewFile, VersionSet};
@@ -40,7 +40,7 @@ pub(crate) fn write(
 }
 
 fn copy(versions: &VersionSet, number: u64, file: &dyn File, meta: &SsTableMeta) -> Result<()> {
-    let twin = versions.disk().open(&versions.table_files().path(number), OpenMode::Create)?;
+    let twin = versions.table_files().create(number)?;
     let mut buffer = Vec::new();
     let mut at = 0;
     while at < meta.len {

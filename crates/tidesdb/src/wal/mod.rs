@@ -42,21 +42,12 @@ pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};
 /// Where an epoch of the log ends and where it goes on; kept in the manifest (`docs/protocols.md` 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// Segment of the epoch's end.
-    pub segment: u32,
-    /// Offset of the epoch's end: the end of its last record that counts.
-    pub offset: u32,
+    /// The epoch's end: the end of its last record that counts.
+    pub at: Lsn,
     /// Number of the epoch.
     pub epoch: u64,
     /// First segment of the next epoch.
     pub next_segment: u32,
     /// First sequence number of the next epoch.
     pub next_seq: Seq,
-}
-
-impl Cut {
-    /// The end as a position.
-    pub fn lsn(&self) -> Lsn {
-        Lsn::new(self.segment, self.offset)
-    }
 }

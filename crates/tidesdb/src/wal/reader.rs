@@ -53,8 +53,7 @@ impl RecoveredSummary {
     /// known from elsewhere (manifest, table files).
     pub fn cut(&self, known_seq: Seq) -> Cut {
         Cut {
-            segment: self.end.segment(),
-            offset: self.end.offset(),
+            at: self.end,
             epoch: self.epoch,
             next_segment: self.next_segment,
             next_seq: self.max_seq_seen.max(known_seq) + 1,
@@ -298,7 +297,7 @@ impl LogReader<'_> {
     ) -> Result<Stop> {
         summary.end = Lsn::new(first, SEGMENT_HEADER);
         summary.epoch = log_epoch.map_or(0, |log_epoch| log_epoch.epoch);
-        let limit = cut.map_or(Lsn(u64::MAX), |cut| cut.lsn());
+        let limit = cut.map_or(Lsn(u64::MAX), |cut| cut.at);
         let mut scratch = Vec::new();
         let mut step = Ok(None);
         if summary.end < limit && log_epoch.is_some_and(|log_epoch| log_epoch.first < first) {

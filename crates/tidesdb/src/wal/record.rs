@@ -298,8 +298,8 @@ impl<'a> RecordRef<'a> {
                 names
             }
             RecordRef::Cut(cut) => {
-                head.extend_from_slice(&cut.segment.to_le_bytes());
-                head.extend_from_slice(&cut.offset.to_le_bytes());
+                head.extend_from_slice(&cut.at.segment().to_le_bytes());
+                head.extend_from_slice(&cut.at.offset().to_le_bytes());
                 head.extend_from_slice(&cut.epoch.to_le_bytes());
                 head.extend_from_slice(&cut.next_segment.to_le_bytes());
                 put_varint(head, cut.next_seq);
@@ -366,8 +366,7 @@ impl<'a> RecordRef<'a> {
             14 => RecordRef::Ceiling { family: cursor.u32()?, counter: cursor.u32()?, value: cursor.u64()? },
             15 => RecordRef::RunNames { txn: cursor.u64()?, names: cursor.bytes()? },
             16 => RecordRef::Cut(Cut {
-                segment: cursor.u32()?,
-                offset: cursor.u32()?,
+                at: Lsn::new(cursor.u32()?, cursor.u32()?),
                 epoch: cursor.u64()?,
                 next_segment: cursor.u32()?,
                 next_seq: seq(&mut cursor)?,
@@ -453,7 +452,7 @@ pub(super) mod tests {
             Record::DurableMark,
             Record::Ceiling { family: 4, counter: 5, value: u64::MAX },
             Record::RunNames { txn: 8, names: Arc::new(b"names".to_vec()) },
-            Record::Cut(Cut { segment: 1, offset: 64, epoch: 2, next_segment: 3, next_seq: 4 }),
+            Record::Cut(Cut { at: Lsn::new(1, 64), epoch: 2, next_segment: 3, next_seq: 4 }),
         ];
         for ddl in [Ddl::Create, Ddl::Drop, Ddl::Rename, Ddl::Swap, Ddl::Alter, Ddl::Other] {
             all.push(Record::Ddl { ddl, seq: 300, batch: batch.clone() });

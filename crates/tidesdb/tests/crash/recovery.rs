@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use tidesdb::internal::cache::{BlockCache, FileCache};
+use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::Crash;
 use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::table::TableStore;
 use tidesdb::internal::types::FamilyId;
 use tidesdb::internal::version::{OpenFor, VersionSet};
 use tidesdb::{Options, Result, SyncMode};
@@ -151,7 +152,7 @@ pub(super) fn goes_on(
 
 pub(super) fn no_orphans(disk: &FaultyDisk) {
     let dir = Path::new(DIR);
-    let tables = FileCache::new(disk.shared(), dir, 8);
+    let tables = TableStore::new(disk.shared(), dir, 8);
     let cache = BlockCache::new(0);
     let set = VersionSet::open(disk.shared(), dir, tables, cache, OpenFor::Read).expect("the manifest reads");
     let (files, manifest) = set.live_files();

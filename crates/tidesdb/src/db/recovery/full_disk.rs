@@ -14,8 +14,8 @@ use crate::io::Disk;
 use crate::store::memtables::{Memtables, Sealed};
 use crate::store::view::Flushable;
 use crate::types::{LogSegment, Seq};
-use crate::version::{Cut, Edit, VersionSet};
-use crate::wal::{self, RecoveredSummary};
+use crate::version::{Edit, VersionSet};
+use crate::wal::{Cut, RecoveredSummary};
 
 use super::rewrite_tail::rewrite_tail;
 
@@ -39,8 +39,7 @@ pub(crate) fn cut_log(
         tracing::warn!(%error, "files of a flush that failed stay");
     }
     rewrite_tail(disk, store, found)?;
-    let wal::Cut { epoch, next_segment, next_seq, .. } = found.cut(newest);
-    let cut = Cut { at: found.end, epoch, next_segment, next_seq };
+    let cut = found.cut(newest);
     // An epoch that wrote nothing is left out: the joint of the one before it leads to this one.
     let edit = Edit {
         cuts: vec![cut],

@@ -6,10 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::db::{Db, LOCK};
 use crate::error::{Error, Result};
 use crate::io::Disk;
+use crate::table::TableStore;
 use crate::types::LogSegment;
 use crate::version::{Edit, OpenFor, VersionSet};
 use crate::wal;
@@ -40,7 +41,7 @@ impl Db {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
         }
         let _lock = disk.lock(&dir.join(LOCK))?;
-        let (tables, cache) = (FileCache::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
+        let (tables, cache) = (TableStore::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
         let state =
             VersionSet::open(disk.clone(), dir, tables.clone(), cache.clone(), OpenFor::Read)?.state();
         let missing = wal::missing(&disk, dir, state.log_segments.values())?;

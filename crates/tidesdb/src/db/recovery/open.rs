@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{BlockCache, FileCache};
+use crate::cache::BlockCache;
 use crate::db::background::Background;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::identity;
@@ -35,6 +35,7 @@ use crate::store::family::Family;
 use crate::store::memtables::Memtables;
 use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
+use crate::table::TableStore;
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
 use crate::types::{FileNo, LogSegment, Seq, DICTIONARY};
@@ -113,7 +114,7 @@ impl<'a> Recovery<'a> {
         let lock: Arc<dyn DirectoryLock> = Arc::from(disk.lock(&dir.join(LOCK))?);
         check_restored(&*disk, dir)?;
         identity::check(&*disk, dir, options.identity.as_ref())?;
-        let tables = FileCache::new(disk.clone(), dir, options.max_open_files);
+        let tables = TableStore::new(disk.clone(), dir, options.max_open_files);
         let cache = BlockCache::new(options.block_cache_size);
         if let Some(RememberedStore { mark, place }) = options.remembered.clone() {
             match identity::Mark::parse(&mark) {
@@ -164,11 +165,16 @@ impl<'a> Recovery<'a> {
         let buffer = self.options.write_buffer_size;
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
             .of_repaired_store(self.state.unproven_upto != 0);
-        let cuts = cuts_of(&self.state);
         let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
         wal::check_listed(&self.disk, self.dir, self.state.log_segments.values())?;
-        let summary =
-            wal::recover(&self.disk, self.dir, self.first_live_segment(), &cuts, durable_upto, visit)?;
+        let summary = wal::recover(
+            &self.disk,
+            self.dir,
+            self.first_live_segment(),
+            &self.state.cuts,
+            durable_upto,
+            visit,
+        )?;
         let replayed = replay.finish(&self.versions)?;
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
@@ -410,18 +416,6 @@ fn overlaid(disk: Arc<dyn Disk>, options: Options) -> (Arc<dyn Disk>, Options) {
     (Arc::new(OverlayDisk::new(disk)), options)
 }
 
-/// The cuts that the manifest lists, as the log's reader takes them.
-pub(crate) fn cuts_of(state: &StoreState) -> Vec<wal::Cut> {
-    let cuts = state.cuts.iter().map(|cut| wal::Cut {
-        segment: cut.at.segment(),
-        offset: cut.at.offset(),
-        epoch: cut.epoch,
-        next_segment: cut.next_segment,
-        next_seq: cut.next_seq,
-    });
-    cuts.collect()
-}
-
 /// Writes the prepared transactions to the new epoch's log. `DiskFull`: some of them may be there; they have left
 /// the room for decisions alone.
 fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
@@ -488,11 +482,10 @@ impl Maintenance {
     fn tell_missing(&self) {
         for (number, families) in self.store.versions.missing() {
             let names: Vec<String> = families.iter().map(|&id| self.store.label(id)).collect();
-            let path = self.store.versions.table_files().path(number);
+            let name = self.store.versions.table_files().name(number);
             let what = format!(
-                "{} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
+                "{name} is missing: what it held of {} cannot be read, all else can; put the file back, or restore a \
                  backup, or drop the tables; `tidesdb-admin repair` copies what is left",
-                path.display(),
                 names.join(", ")
             );
             self.store.log(LogLevel::Error, &what);

@@ -305,7 +305,7 @@ fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
     let mut runs = SealedRuns::decode(versions, names)?;
     let files: Vec<FileNo> = runs.files().collect();
     for number in files {
-        if !versions.disk().exists(&versions.table_files().path(number))? {
+        if !versions.table_files().exists(number)? {
             let tables = runs.tables.iter().filter(|table| table.file.number() == number);
             versions.note_missing(number, tables.map(|table| table.meta.family));
         }

@@ -105,7 +105,7 @@ impl SealedRuns {
         };
         sealed.tables.extend(written.into_iter().map(table));
         sealed.files.extend(new.values().cloned());
-        let synced = store.versions.disk().sync_dir(store.versions.dir());
+        let synced = store.versions.table_files().sync();
         synced.inspect_err(|_| runs.list.iter().for_each(SpilledRun::set_unsynced))?;
         Ok(sealed)
     }

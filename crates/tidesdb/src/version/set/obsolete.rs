@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{parse_table_name, VersionSet};
+use super::VersionSet;
 use crate::error::Result;
 use crate::types::FileNo;
 use crate::version::manifest::{self, ManifestWriter};
@@ -56,20 +56,15 @@ impl VersionSet {
         });
         let mut tables: Vec<FileNo> = tables.collect();
         tables.sort_unstable();
-        tables.iter().for_each(|&number| self.tables.forget(number));
         self.cache.erase_files(&tables);
         let mut failed = None;
         let mut unlinked = 0;
         for item in queue {
-            let path = match item {
-                Obsolete::Table(number) => self.tables.path(number),
-                Obsolete::Manifest(number) => self.dir.join(manifest::manifest_name(number)),
+            let removed = match item {
+                Obsolete::Table(number) => self.tables.remove(number),
+                Obsolete::Manifest(number) => self.remove_manifest(number),
             };
-            match self
-                .disk
-                .exists(&path)
-                .and_then(|exists| if exists { self.disk.remove(&path) } else { Ok(()) })
-            {
+            match removed {
                 Ok(()) => unlinked += 1,
                 Err(error) => {
                     self.obsolete.queue.lock().push(item);
@@ -100,29 +95,37 @@ impl VersionSet {
         let writer = self.writer.lock();
         let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
         let is_whole = self.missing.lock().is_empty();
-        let names = self.disk.list(&self.dir).unwrap_or_else(|error| {
+        let listed = self.tables.list().and_then(|tables| Ok((tables, self.disk.list(&self.dir)?)));
+        let (tables, names) = listed.unwrap_or_else(|error| {
             warnings.push(format!("files that nothing names stay: {error}"));
-            Vec::new()
+            Default::default()
         });
-        for name in names {
-            let unknown = match (parse_table_name(&name), manifest::parse_manifest_name(&name)) {
-                (Some(n), _) => {
-                    n < self.first_new_file && !writer.files.contains_key(&n) && !keep.contains(&n)
-                }
-                (_, Some(n)) => n < self.first_new_file && in_force != Some(n),
-                _ => false,
-            };
-            if !unknown {
+        let is_of_past = |number: FileNo| number < self.first_new_file;
+        for number in tables {
+            if !is_of_past(number) || writer.files.contains_key(&number) || keep.contains(&number) {
                 continue;
             }
-            let path = self.dir.join(&name);
-            if !is_whole && parse_table_name(&name).is_some() {
-                warnings
-                    .push(format!("{} stays: nothing names it, and a named file is missing", path.display()));
-            } else if let Err(error) = self.disk.remove(&path) {
+            if !is_whole {
+                let name = self.tables.name(number);
+                warnings.push(format!("{name} stays: nothing names it, and a named file is missing"));
+            } else if let Err(error) = self.tables.remove(number) {
+                warnings.push(format!("a file that nothing names stays: {error}"));
+            }
+        }
+        let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
+        for number in manifests.filter(|&number| is_of_past(number) && in_force != Some(number)) {
+            if let Err(error) = self.remove_manifest(number) {
                 warnings.push(format!("a file that nothing names stays: {error}"));
             }
         }
         warnings
+    }
+
+    fn remove_manifest(&self, number: FileNo) -> Result<()> {
+        let path = self.dir.join(manifest::manifest_name(number));
+        match self.disk.exists(&path)? {
+            true => self.disk.remove(&path),
+            false => Ok(()),
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::obsolete::ObsoleteFiles;
 use super::{FileRecord, StoreState};
-use crate::cache::{BlockCache, FileCache};
-use crate::table::SsTable;
+use crate::cache::BlockCache;
+use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo};
 use crate::version::edit::Edit;
 use crate::version::{Change, LiveFile, TableHandle, Version};
@@ -48,7 +48,7 @@ impl Plan {
 /// What the files and tables that an edit adds are made with.
 pub(super) struct Opening<'a> {
     pub(super) guests: &'a HashMap<FileNo, Arc<LiveFile>>,
-    pub(super) tables: &'a Arc<FileCache>,
+    pub(super) tables: &'a Arc<TableStore>,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) obsolete: &'a Arc<ObsoleteFiles>,
 }
@@ -132,7 +132,7 @@ pub(super) struct Replay<'a> {
     pub(super) state: StoreState,
     pub(super) files: HashMap<FileNo, FileRecord>,
     pub(super) next_file: FileNo,
-    pub(super) tables: &'a Arc<FileCache>,
+    pub(super) tables: &'a Arc<TableStore>,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) obsolete: &'a Arc<ObsoleteFiles>,
 }

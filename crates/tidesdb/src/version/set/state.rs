@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::types::{LogSegment, Lsn, MemtableId, Seq};
-use crate::version::edit::{Cut, Edit};
+use crate::version::edit::Edit;
+use crate::wal::Cut;
 
 /// What the manifest says beside files and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
