@@ -43,20 +43,24 @@ FROM ?=
 PREFIX ?= /usr/local
 LIBDIR ?=
 DESTDIR ?=
-RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
-TIDESDB_ADMIN := $(RELEASE)/tidesdb-admin
+# Cargo's profile: dist is what packages have and what is measured, and builds two minutes longer.
+PROFILE ?= release
+deb bench bench-tpcc bench-memory bench-isolation bench-foreign-keys experiments costs compare-builds builds-to-compare \
+  plugin-at plugin-pgo: PROFILE := dist
+RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/$(PROFILE)
+TIDESDB_ADMIN = $(RELEASE)/tidesdb-admin
 # Of no server: one for all of them.
 TOOLS := $(CURDIR)/build/tools
-export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN
+export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN PROFILE
 
 # Always these together: by itself each would have other features in its crates, and the engine would be built twice.
-BUILD_ENGINE = cargo build --release -p tidesdb-capi -p tidesdb-admin
+BUILD_ENGINE = cargo build --profile $(PROFILE) -p tidesdb-capi -p tidesdb-admin
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
-.PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-plugin links server stop shell restore test test-setup \
+.PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
   test-engine test-sort test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report test-alerts lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual test-scale-out manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
@@ -109,7 +113,7 @@ deb: engine ## Debian packages of plugin, tools and library for Debian 12 and 13
 	@$(call say,making Debian packages (four minutes for each server's plugin the first time))
 	@scripts/setup/packages.sh debhelper lintian
 	@UPDATE=$(UPDATE) scripts/package/servers.sh build/deb/servers
-	@cargo build --release -p tidelab
+	@cargo build --profile $(PROFILE) -p tidelab
 	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a build/lib
 	@JOBS=$(JOBS) scripts/package/plugins.sh build/deb/servers build/deb/plugin
 	@DBGSYM=$(DBGSYM) scripts/package/deb.sh build $(RELEASE)
@@ -118,7 +122,11 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 	@$(call say,building the plugin (two minutes from nothing))
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
-# For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it.
+# For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it. The server's headers are
+# made on one processor; meanwhile another can compile.
+build-engine:
+	@$(BUILD_ENGINE) $(BUILD_ALSO)
+
 build-plugin:
 	@$(BUILD_ENGINE)
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
@@ -270,7 +278,7 @@ format: setup ## format Rust and C++
 	cargo fmt --all
 	clang-format -i $(PLUGIN_SOURCES)
 
-TIDELAB = cargo run --profile laboratory -p tidelab --
+TIDELAB = cargo run --release -p tidelab --
 LAB_ARGS = --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --out $(RESULTS)
 CONFIGS := crates/tidelab/configs
 # What make bench-tpcc measures: WAREHOUSES=40 USERS=8, three rounds, each configuration.
@@ -280,11 +288,12 @@ TPCC_ARGS ?=
 # make bench-memory measures the full size unless SIZE is named; make experiments the small one.
 MEMORY_SIZE := $(or $(SIZE),full)
 
+demo: export BUILD_ALSO := -p tidelab
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
 	@$(call say,building the laboratory and comparing the engines (a minute and five))
-	$(TIDELAB) demo $(LAB_ARGS) --time 3 --warm-up 1
+	$(TIDELAB) demo $(LAB_ARGS) --time 2 --warm-up 1
 	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
-	  --warehouses 2 --users 4 --build-users 2 --rampup 2s --duration 10s --settle 2s --rounds 1 --short-run
+	  --warehouses 1 --users 4 --build-users 1 --rampup 2s --duration 8s --settle 2s --rounds 1 --short-run
 
 bench: plugin ## sysbench, longer: all eight workloads, with an update phase before the reads
 	@$(call say,running sysbench's eight workloads (an hour))

@@ -11,7 +11,7 @@ BUILD := build
 OBJECTS_DIR := $(BUILD)/plugin
 PLUGIN := $(BUILD)/ha_tidesdb.so
 HEADERS := $(PREFIX)/include/server
-ENGINE := $(or $(CARGO_TARGET_DIR),target)/release/libtidesdb_capi.a
+ENGINE := $(or $(CARGO_TARGET_DIR),target)/$(or $(PROFILE),release)/libtidesdb_capi.a
 
 # plugin/src/server has a folder for each release of the server, all with the same files: this one's is taken.
 RELEASES := $(sort $(notdir $(wildcard plugin/src/server/*)))
@@ -60,7 +60,7 @@ test-sort:
 	  plugin/src/ddl/sort_memory.cc -Wl,--unresolved-symbols=ignore-all
 	@$(OBJECTS_DIR)/merge_sort_test
 
-$(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags
+$(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECTS_DIR)/engine
 	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }
 	@echo "  LINK  $@"
 	@$(CXX) $(LINK_FLAGS) $(LDFLAGS) -o $@.new $(OBJECTS) $(ENGINE) \
@@ -81,5 +81,10 @@ $(PRECOMPILED).gch: plugin/precompiled.h $(OBJECTS_DIR)/flags
 $(OBJECTS_DIR)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LINK_FLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LINK_FLAGS)' >$@
+
+# Changes when another build of the engine is taken, which may be older than the plugin.
+$(OBJECTS_DIR)/engine: always
+	@mkdir -p $(@D)
+	@echo '$(ENGINE)' | cmp -s - $@ || echo '$(ENGINE)' >$@
 
 -include $(OBJECTS:.o=.d) $(PRECOMPILED).d

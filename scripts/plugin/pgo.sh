@@ -22,9 +22,9 @@ profdata_of() {
 }
 
 build() { # FLAGS-OF-RUST FLAGS-OF-C++ FLAGS-OF-LINKER
-  RUSTFLAGS=$1 CARGO_TARGET_DIR=$work/target cargo build --quiet --release -p tidesdb-capi --target "$host"
+  RUSTFLAGS=$1 CARGO_TARGET_DIR=$work/target cargo build --quiet --profile dist -p tidesdb-capi --target "$host"
   env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make --no-print-directory -s -f plugin/build.mk -j2 PREFIX="$prefix" \
-    BUILD="$work" ENGINE="$work/target/$host/release/libtidesdb_capi.a" CXXFLAGS="$2" LDFLAGS="$3" >&2
+    BUILD="$work" ENGINE="$work/target/$host/dist/libtidesdb_capi.a" CXXFLAGS="$2" LDFLAGS="$3" >&2
 }
 
 if [ "$folder/ha_tidesdb.so" -nt "$plugin" ]; then

@@ -44,11 +44,19 @@ make_prefix() {
   . ./headers.sh
   . ./template.sh
   make_programs
+  build_engine_meanwhile
   make_headers
   prefix_works || fail "the new prefix does not work: $REASON"
   logged plugin "building the plugin for it (about four minutes when nothing is built) and loading it" try_plugin
   write_stamp
   rm -rf "$DOWNLOADS"
+}
+
+# The engine, while the headers are made; building the plugin waits for the end, and tells what is wrong.
+build_engine_meanwhile() {
+  command -v cargo >/dev/null || return 0
+  env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL nice make -C "$ROOT" --no-print-directory build-engine \
+    >"$LOGS/engine.log" 2>&1 9>&- &
 }
 
 # The plugin of this tree, built for the prefix, loaded by its server.
