@@ -61,7 +61,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine test-sort test-mtr test-galera test-short test-install test-deb test-suites \
+  test-engine test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report test-alerts lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual test-scale-out manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
@@ -147,7 +147,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-setup test-engine test-sort test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
+test: test-setup test-engine test-sort test-index-kind test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -161,6 +161,10 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 test-sort: setup ## the sort of new indexes, without a server; half a minute
 	@$(call say,testing the sort of new indexes without a server (half a minute))
 	@$(MAKE) --no-print-directory -f plugin/build.mk test-sort PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
+
+test-index-kind: setup ## indexes with any number of entries a row, without a server; [SEED=n]
+	@$(call say,testing the entries of indexes without a server (half a minute))
+	@$(MAKE) --no-print-directory -f plugin/build.mk test-index-kind PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) SEED=$(SEED)
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))

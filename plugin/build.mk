@@ -43,7 +43,7 @@ PRECOMPILED := $(OBJECTS_DIR)/precompiled.h
 
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
-.PHONY: all print-compile print-sources test-sort always
+.PHONY: all print-compile print-sources test-sort test-index-kind always
 all: $(PLUGIN)
 
 # What clang-tidy needs to read a file as the compiler does.
@@ -59,6 +59,12 @@ test-sort:
 	@$(COMPILE) -o $(OBJECTS_DIR)/merge_sort_test plugin/test/merge_sort_test.cc plugin/src/ddl/merge_sort.cc \
 	  plugin/src/ddl/sort_memory.cc -Wl,--unresolved-symbols=ignore-all
 	@$(OBJECTS_DIR)/merge_sort_test
+
+# Alone, too. SEED: of the random changes.
+test-index-kind:
+	@mkdir -p $(OBJECTS_DIR)
+	@$(COMPILE) -o $(OBJECTS_DIR)/index_kind_test plugin/test/index_kind_test.cc -Wl,--unresolved-symbols=ignore-all
+	@$(OBJECTS_DIR)/index_kind_test $(SEED)
 
 $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECTS_DIR)/engine
 	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }

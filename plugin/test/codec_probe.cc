@@ -234,7 +234,10 @@ void check_row(Probe *probe) {
     }
 
     if (codec == probe->primary) continue;
-    codec->make_entry(record, primary_key.slice(), &key, &value);
+    EntrySet entries;
+    codec->entries(record, primary_key.slice(), &entries);
+    key.assign(entries[0].key.slice());
+    value.assign(entries[0].value.slice());
     Slice got;
     if (!codec->primary_key(key.slice(), value.slice(), &got) || got.size != primary_key.size() ||
         memcmp(got.data, primary_key.data(), got.size) != 0)

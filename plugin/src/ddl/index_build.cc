@@ -64,7 +64,7 @@ uint64_t IndexBuild::expiry_second() {
 }
 
 int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
-  if (const int error = make_codecs()) return error;
+  if (const int error = make_kinds()) return error;
   if (const int error = choose_columns()) return error;
   if (const int error = make_families(info, log != nullptr)) return error;
   if (!log) return 0;
@@ -92,7 +92,7 @@ int IndexBuild::run() {
   return error;
 }
 
-int IndexBuild::make_codecs() {
+int IndexBuild::make_kinds() {
   const uint primary = altered_->s->primary_key;
   if (primary != MAX_KEY) {
     primary_codec_ = KeyCodec::make(altered_, primary, nullptr);
@@ -110,8 +110,8 @@ int IndexBuild::make_codecs() {
   const ulonglong memory =
       std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / plan_.added.size());
   for (const AlterPlan::AddedIndex &index : plan_.added) {
-    codecs_.push_back(KeyCodec::make(altered_, index.key, primary_codec_.get()));
-    if (!codecs_.back()) return HA_ERR_OUT_OF_MEM;
+    kinds_.push_back(IndexKind::make(altered_, index.key, primary_codec_.get()));
+    if (!kinds_.back()) return HA_ERR_OUT_OF_MEM;
     sorts_.emplace_back(new MergeSort(memory, [this] { return killed(); }));
   }
   return 0;
@@ -169,7 +169,7 @@ int IndexBuild::read_rows() {
   memset(&first, 0, sizeof(first));
   first.where = TIDESDB_SEEK_FIRST;
   first.mode = TIDESDB_READ_SNAPSHOT;
-  ByteBuffer key, value;
+  EntrySet entries;
   ulonglong rows = 0;
   for (status = tidesdb_cursor_seek(cursor.get(), view_->txn(), &first); status == TIDESDB_OK;
        status = tidesdb_cursor_next(cursor.get())) {
@@ -181,9 +181,11 @@ int IndexBuild::read_rows() {
     const Slice primary_key{row.key, row.key_size};
     if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
     for (size_t i = 0; i < plan_.added.size(); i++) {
-      make_entry(i, primary_key, &key, &value);
-      append_expiry(row.expiry, &value);
-      if (!sorts_[i]->add(key.slice(), value.slice())) return sort_failed();
+      make_entries(i, primary_key, &entries);
+      for (EntrySet::Entry &entry : entries) {
+        append_expiry(row.expiry, &entry.value);
+        if (!sorts_[i]->add(entry.key.slice(), entry.value.slice())) return sort_failed();
+      }
     }
   }
   /* An expression may have ended with NULL because of that. */
@@ -191,11 +193,11 @@ int IndexBuild::read_rows() {
   return status == TIDESDB_NOT_FOUND ? 0 : fail(status);
 }
 
-bool IndexBuild::make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value) {
+void IndexBuild::make_entries(size_t place, Slice primary_key, EntrySet *entries) {
   const uint number = plan_.added[place].key;
   const uchar *row = altered_->record[0];
   if (virtual_columns_.index_has_any(number)) row = virtual_columns_.row_with(number, row);
-  return codecs_[place]->make_entry(row, primary_key, key, value);
+  kinds_[place]->entries(row, primary_key, entries);
 }
 
 int IndexBuild::write_entries(size_t index) {
@@ -206,7 +208,7 @@ int IndexBuild::write_entries(size_t index) {
   if (!sort.begin_reading()) return sort_failed();
   ChunkedLoad load;
   status = load.begin(thd_);
-  const bool unique = codecs_[index]->is_unique();
+  const bool unique = kinds_[index]->is_unique();
   ByteBuffer previous, bytes;
   std::vector<tidesdb_op> writes;
   struct Sizes {
@@ -267,7 +269,7 @@ int IndexBuild::write_entries(size_t index) {
 int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
   Slice primary_key, row;
   CursorHandle cursor;
-  if (!codecs_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
+  if (!kinds_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
   int status = open_cursor(rows_, &cursor);
   if (status == TIDESDB_OK)
     status = tidesdb_cursor_get(cursor.get(), view_->txn(), primary_key.data, primary_key.size,

@@ -69,13 +69,13 @@ class IndexBuild {
   /* Rows, or entries, between two looks at KILL. */
   static constexpr ulonglong ROWS_BETWEEN_LOOKS = 1024;
 
-  int make_codecs();
+  int make_kinds();
   int make_families(const HA_CREATE_INFO *info, bool with_log);
   int choose_columns();
   int read_rows();
-  /* The entry of altered_'s record, which holds this row, in the index at this place of plan_.added; as
-     KeyCodec::make_entry(). */
-  bool make_entry(size_t place, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
+  /* Sets `entries` to those of altered_'s record, which holds this row, in the index at this place of
+     plan_.added. */
+  void make_entries(size_t place, Slice primary_key, EntrySet *entries);
   int write_entries(size_t index);
   int apply_row_log(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
@@ -96,7 +96,7 @@ class IndexBuild {
   std::unique_ptr<RowCodec> row_codec_;
   std::unique_ptr<RowReader> reader_;
   VirtualColumns virtual_columns_;
-  std::vector<std::unique_ptr<KeyCodec>> codecs_; /* by place in plan.added */
+  std::vector<std::unique_ptr<IndexKind>> kinds_; /* by place in plan.added */
   std::vector<std::unique_ptr<MergeSort>> sorts_;
 };
 

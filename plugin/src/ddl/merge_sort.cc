@@ -19,12 +19,6 @@ constexpr size_t STEP = 256 * 1024;
 /* Entries merged between two looks whether the statement is killed. */
 constexpr uint ENTRIES_BETWEEN_LOOKS = 4096;
 
-int compare(Slice a, Slice b) {
-  const int bytes = memcmp(a.data, b.data, std::min(a.size, b.size));
-  if (bytes) return bytes;
-  return a.size < b.size ? -1 : a.size > b.size;
-}
-
 size_t entry_size(Slice key, Slice value) { return HEAD_SIZE + key.size + value.size; }
 
 void write_entry(uchar *to, Slice key, Slice value) {
@@ -133,7 +127,7 @@ class MergeSort::Merge {
   }
 
  private:
-  static bool behind(const Run *a, const Run *b) { return compare(a->key, b->key) > 0; }
+  static bool behind(const Run *a, const Run *b) { return compare_bytes(a->key, b->key) > 0; }
 
   std::vector<std::unique_ptr<Run>> runs_;
   std::vector<Run *> heap_;
@@ -174,7 +168,7 @@ bool MergeSort::add(Slice key, Slice value) {
 void MergeSort::sort_memory() {
   size_t *places = entries_.places();
   std::sort(places, places + entries_.count(),
-            [this](size_t a, size_t b) { return compare(key_at(a), key_at(b)) < 0; });
+            [this](size_t a, size_t b) { return compare_bytes(key_at(a), key_at(b)) < 0; });
 }
 
 bool MergeSort::spill() {

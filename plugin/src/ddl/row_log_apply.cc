@@ -29,17 +29,14 @@ class IndexBuild::Follower {
   ulonglong changes() const { return changes_; }
 
  private:
-  struct Entry {
-    ByteBuffer key, value;
-    bool unique = false; /* no other row may have this key */
-  };
+  using Entry = EntrySet::Entry;
   /* A row in one of the two snapshots. */
   struct Row {
     CursorHandle cursor;
     Slice value;
     uint64_t expiry = 0;
     bool there = false;
-    std::vector<Entry> entries; /* by place in plan_.added */
+    std::vector<EntrySet> entries; /* by place in plan_.added */
   };
 
   int pass(bool adding);
@@ -47,8 +44,8 @@ class IndexBuild::Follower {
   int make_entries(Row *row, Slice primary_key);
   int follow(Slice primary_key, bool adding);
   int find_owner(size_t index, const Entry &entry, Slice primary_key, bool *other);
-  int add(size_t index, Slice primary_key, bool replaces);
-  int remove(size_t index, Slice primary_key);
+  int add(size_t index, const Entry &entry, Slice primary_key, bool replaces);
+  int remove(size_t index, const Entry &entry, Slice primary_key);
 
   IndexBuild &build_;
   tidesdb_txn *before_, *after_;
@@ -112,32 +109,32 @@ int IndexBuild::Follower::look(Row *row, tidesdb_txn *txn, Slice primary_key) {
 }
 
 int IndexBuild::Follower::make_entries(Row *row, Slice primary_key) {
+  for (EntrySet &entries : row->entries) entries.clear();
   if (!row->there) return 0;
   if (!build_.reader_->read(primary_key, row->value, build_.altered_->record[0])) return HA_ERR_CRASHED;
-  for (size_t i = 0; i < row->entries.size(); i++) {
-    Entry &entry = row->entries[i];
-    entry.unique = build_.make_entry(i, primary_key, &entry.key, &entry.value);
-  }
+  for (size_t i = 0; i < row->entries.size(); i++) build_.make_entries(i, primary_key, &row->entries[i]);
   return 0;
 }
 
 int IndexBuild::Follower::follow(Slice primary_key, bool adding) {
   if (const int error = look(&old_, before_, primary_key)) return error;
   if (const int error = look(&fresh_, after_, primary_key)) return error;
-  const bool renewed = old_.expiry != fresh_.expiry;
-  if (old_.there == fresh_.there && (!old_.there || (!renewed && same_bytes(old_.value, fresh_.value))))
+  const RowChange change{old_.expiry, fresh_.expiry, false};
+  if (old_.there == fresh_.there &&
+      (!old_.there || (!change.renews() && same_bytes(old_.value, fresh_.value))))
     return 0;
   if (adding) changes_++;
   if (const int error = make_entries(&old_, primary_key)) return error;
   if (const int error = make_entries(&fresh_, primary_key)) return error;
   for (size_t i = 0; i < families_.size(); i++) {
-    const Entry &old = old_.entries[i], &fresh = fresh_.entries[i];
-    const bool stays = old_.there && fresh_.there && same_bytes(old.key.slice(), fresh.key.slice());
-    int error = 0;
-    if (adding && fresh_.there && !(stays && !renewed && same_bytes(old.value.slice(), fresh.value.slice())))
-      error = add(i, primary_key, stays);
-    else if (!adding && old_.there && !stays)
-      error = remove(i, primary_key);
+    const int error = for_each_difference(
+        old_.entries[i], fresh_.entries[i],
+        [&](const Entry &gone) { return adding ? 0 : remove(i, gone, primary_key); },
+        [&](const Entry &before, const Entry &after) {
+          const bool writes = adding && why_rewrite(change, before, after) != Rewrite::NONE;
+          return writes ? add(i, after, primary_key, true) : 0;
+        },
+        [&](const Entry &comes) { return adding ? add(i, comes, primary_key, false) : 0; });
     if (error) return error;
   }
   return 0;
@@ -151,14 +148,13 @@ int IndexBuild::Follower::find_owner(size_t index, const Entry &entry, Slice pri
                                         entry.key.size(), TIDESDB_READ_LATEST, &there);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return build_.fail(status);
-  if (!build_.codecs_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;
+  if (!build_.kinds_[index]->primary_key(entry.key.slice(), there, &owner)) return HA_ERR_CRASHED;
   *other = !same_bytes(owner, primary_key);
   return 0;
 }
 
-int IndexBuild::Follower::remove(size_t index, Slice primary_key) {
-  const Entry &entry = old_.entries[index];
-  if (entry.unique && old_.expiry != 0) {
+int IndexBuild::Follower::remove(size_t index, const Entry &entry, Slice primary_key) {
+  if (entry.decides && old_.expiry != 0) {
     /* Another row may have taken the value over when this one had expired. */
     bool other;
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
@@ -169,9 +165,8 @@ int IndexBuild::Follower::remove(size_t index, Slice primary_key) {
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }
 
-int IndexBuild::Follower::add(size_t index, Slice primary_key, bool replaces) {
-  const Entry &entry = fresh_.entries[index];
-  if (entry.unique) {
+int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_key, bool replaces) {
+  if (entry.decides) {
     bool other;
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
     /* A row that has expired, but not for everybody, is in nobody's way. */

@@ -27,7 +27,7 @@ class PendingValues {
   /* `row`: its number, ascending. */
   void add(Slice value, uint row) {
     if (!entries_.empty()) {
-      const int order = compare(last(), value);
+      const int order = compare_bytes(last(), value);
       if (order == 0) return;
       ascending_ = ascending_ && order < 0;
     }
@@ -78,17 +78,11 @@ class PendingValues {
     return mi_uint8korr(bytes);
   }
 
-  static int compare(Slice a, Slice b) {
-    const int order = memcmp(a.data, b.data, std::min(a.size, b.size));
-    if (order != 0 || a.size == b.size) return order;
-    return a.size < b.size ? -1 : 1;
-  }
-
   void sort() {
     if (ascending_) return;
     std::sort(entries_.begin(), entries_.end(), [this](const Entry &a, const Entry &b) {
       if (a.prefix != b.prefix) return a.prefix < b.prefix;
-      const int order = compare(value_at(a.offset), value_at(b.offset));
+      const int order = compare_bytes(value_at(a.offset), value_at(b.offset));
       return order < 0 || (order == 0 && a.row < b.row);
     });
     ascending_ = true;

@@ -206,7 +206,8 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
 
   uchar *record = table->record[0];
   std::vector<EntrySum> expected(table_share->keys);
-  ByteBuffer key, value;
+  ByteBuffer key;
+  EntrySet own;
   int status = seek_snapshot(rows.get(), txn, {nullptr, 0}, TIDESDB_SEEK_FIRST);
   for (uint64_t row_number = 1; status == TIDESDB_OK;
        row_number++, status = tidesdb_cursor_next(rows.get())) {
@@ -229,17 +230,19 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     }
     for (uint i = 0; i < table_share->keys; i++) {
       if (is_primary(i)) continue;
-      make_entry(i, record, primary_key, &key, &value);
-      expected[i].add(key.slice(), value.slice());
-      if (!each_entry) continue;
-      Slice found;
-      const int got =
-          tidesdb_cursor_get(entries[i].get(), txn, key.data(), key.size(), TIDESDB_READ_SNAPSHOT, &found);
-      if (got == TIDESDB_OK && same_bytes(found, value.slice())) continue;
-      if (got != TIDESDB_OK && got != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
-      say(thd, table, "check", "error", "index %s: %s for row %llu", table->key_info[i].name.str,
-          got == TIDESDB_OK ? "another entry" : "no entry", static_cast<ulonglong>(row_number));
-      return HA_ADMIN_CORRUPT;
+      make_entries(i, record, primary_key, &own);
+      for (const EntrySet::Entry &entry : own) {
+        expected[i].add(entry.key.slice(), entry.value.slice());
+        if (!each_entry) continue;
+        Slice found;
+        const int got = tidesdb_cursor_get(entries[i].get(), txn, entry.key.data(), entry.key.size(),
+                                           TIDESDB_READ_SNAPSHOT, &found);
+        if (got == TIDESDB_OK && same_bytes(found, entry.value.slice())) continue;
+        if (got != TIDESDB_OK && got != TIDESDB_NOT_FOUND) return damaged(table->key_info[i].name.str);
+        say(thd, table, "check", "error", "index %s: %s for row %llu", table->key_info[i].name.str,
+            got == TIDESDB_OK ? "another entry" : "no entry", static_cast<ulonglong>(row_number));
+        return HA_ADMIN_CORRUPT;
+      }
     }
   }
   if (status != TIDESDB_NOT_FOUND) return damaged("rows");

@@ -72,19 +72,20 @@ int BulkLoad::write(const uchar *record) {
   }
   for (uint i = 0; i < share->keys; i++) {
     if (handler.is_primary(i)) continue;
-    RowWriter::EntryBuffers &entry = handler.writer_.entries[i];
-    const bool unique =
-        handler.make_entry(i, record, handler.writer_.new_primary.slice(), &entry.new_key, &entry.new_value);
-    if (unique) {
-      if (const int error = check_unique(i, handler.open_table_->index(i), entry.new_key.slice(), &duplicate))
-        return error;
-      if (duplicate) {
-        handler.session_->set_duplicate_key(i);
-        return HA_ERR_FOUND_DUPP_KEY;
+    EntrySet &entries = handler.writer_.entries[i].after;
+    handler.make_entries(i, record, handler.writer_.new_primary.slice(), &entries);
+    for (const EntrySet::Entry &entry : entries) {
+      if (entry.decides) {
+        if (const int error = check_unique(i, handler.open_table_->index(i), entry.key.slice(), &duplicate))
+          return error;
+        if (duplicate) {
+          handler.session_->set_duplicate_key(i);
+          return HA_ERR_FOUND_DUPP_KEY;
+        }
       }
+      handler.add_write(handler.open_table_->index(i), entry.key.slice(), entry.value.slice(), TIDESDB_PUT,
+                        false, i);
     }
-    handler.add_write(handler.open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-                      TIDESDB_PUT, false, i);
   }
   if (const int error = handler.check_filled_row(txn(), record)) return error;
   if (handler.entries_may_be_cut_short()) return HA_ERR_ABORTED_BY_USER;

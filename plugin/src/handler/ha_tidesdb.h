@@ -194,6 +194,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   using Slice = tidesdb::Slice;
   using ByteBuffer = tidesdb::ByteBuffer;
   using KeyCodec = tidesdb::KeyCodec;
+  using EntrySet = tidesdb::EntrySet;
 
   using RowLock = tidesdb::LockChoice::RowLock;
   using Position = tidesdb::Scan::Position;
@@ -281,7 +282,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int undecodable_row(Slice value) const;
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);
-  bool entry_matches(const uchar *buf, Slice entry_key, Slice primary_key);
+  const EntrySet::Entry *own_entry(const uchar *buf, Slice entry_key, Slice primary_key);
   bool is_long_unique(uint index) const;
   int lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find);
   void remember_row_number(Slice primary_key);
@@ -302,23 +303,31 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
-  /* The entry of a secondary index for a row that is written; returns whether its key decides uniqueness. */
-  bool make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value);
   bool is_same_row(const uchar *old_record, const uchar *new_record) const;
-  bool may_change(uint index, const uchar *old_record, const uchar *new_record) const;
   int next_row_number();
   int raise_auto_increment(const uchar *record);
   int take_numbers(ulonglong count, ulonglong offset, ulonglong increment, ulonglong limit, uint64_t *first);
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
-  int delete_entry(uint index, bool decides, tidesdb::Slice primary_key);
-  void log_change(tidesdb::Slice primary_key);
+  void log_change(Slice primary_key);
   int apply_writes();
   void note_changed_table();
   bool builds_beside_writers() const;
-  void add_write(tidesdb_family *family, tidesdb::Slice key, tidesdb::Slice value, int kind, bool lock,
-                 uint index, bool replaces = false);
+  void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index,
+                 bool replaces = false);
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
+
+  /* index_entries.cc */
+  void make_entries(uint index, const uchar *record, Slice primary_key, EntrySet *entries);
+  bool may_change(uint index, const uchar *old_record, const uchar *new_record) const;
+  void insert_entry(uint index, const EntrySet::Entry &entry, int kind);
+  int delete_entry(uint index, const EntrySet::Entry &entry, Slice primary_key);
+  int rewrite_entry(uint index, const tidesdb::RowChange &change, const EntrySet::Entry &before,
+                    const EntrySet::Entry &after, Slice primary_key);
+  void insert_entries(const uchar *record);
+  int update_entries(const tidesdb::RowChange &change, const uchar *old_record, Slice old_key,
+                     const uchar *new_record, Slice new_key, bool keys_differ);
+  int delete_entries(const uchar *record);
 
   /* foreign.cc */
   int enter_foreign_keys();
@@ -382,7 +391,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int choose_expiry(const uchar *record);
   int check_lifetime(const Field *column);
   int find_other_owner(uint index, Slice key, Slice primary_key, bool *is_others);
-  int check_renewed_entry(uint index, Slice primary_key);
+  int check_renewed_entry(uint index, Slice key, Slice primary_key);
   /* A row, or an entry that is enough for the server, was read. */
   void note_expiry(uint64_t expiry) {
     last_row_.expiry = expiry;
@@ -405,9 +414,12 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* --- of the table --- */
   tidesdb::OpenTable *open_table_ = nullptr;
   bool is_temporary_ = false;
-  uint truncations_ = 0;                                /* of the table, when its families were used first */
-  std::unique_ptr<KeyCodec> primary_codec_;             /* nullptr: no primary key */
-  std::vector<std::unique_ptr<KeyCodec>> index_codecs_; /* by key number; the primary key's place is empty */
+  uint truncations_ = 0;                    /* of the table, when its families were used first */
+  std::unique_ptr<KeyCodec> primary_codec_; /* nullptr: no primary key */
+  /* By key number; the primary key's place is empty. */
+  std::vector<std::unique_ptr<tidesdb::IndexKind>> index_kinds_;
+  /* IndexKind::columns(): the server's searches and scans go by them. */
+  std::vector<const KeyCodec *> index_codecs_;
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
   tidesdb::VirtualColumns virtual_columns_;

@@ -167,7 +167,7 @@ int ha_tidesdb::info(uint flag) {
 ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
   const KeyCodec &codec = is_primary(index) ? *primary_codec_ : *index_codecs_[index];
   tidesdb_family *family = is_primary(index) ? open_table_->primary() : open_table_->index(index);
-  ByteBuffer &lower = buffers_.entry_key, &upper = buffers_.entry_value;
+  ByteBuffer &lower = buffers_.entry_key, &upper = buffers_.scratch;
   lower.clear();
   upper.clear();
   /* The first key after all that start with the buffer's bytes; an open end where there is none. */

@@ -123,7 +123,8 @@ int ha_tidesdb::open(const char *name, int, uint) {
   if (!virtual_columns_.compile(table, open_table_->indexes())) return HA_ERR_OUT_OF_MEM;
   opened_settings_ = virtual_columns_.has_any() ? ExpressionSettings::of(ha_thd()) : ExpressionSettings();
   hidden_.assign(keys, false);
-  index_codecs_.resize(keys);
+  index_kinds_.resize(keys);
+  index_codecs_.assign(keys, nullptr);
   const size_t bitmap_words = bitmap_buffer_size(table_share->fields) / sizeof(my_bitmap_map);
   index_columns_.resize(keys);
   index_columns_memory_.resize(keys * bitmap_words);
@@ -135,8 +136,9 @@ int ha_tidesdb::open(const char *name, int, uint) {
     virtual_columns_.add_dependencies(i, &index_columns_[i]);
     if (is_long_unique(i) || key.without_overlaps) server_checked_keys_.push_back(i);
     if (is_primary(i)) continue;
-    index_codecs_[i] = KeyCodec::make(table, i, primary_codec_.get());
-    if (!index_codecs_[i]) return HA_ERR_OUT_OF_MEM;
+    index_kinds_[i] = IndexKind::make(table, i, primary_codec_.get());
+    if (!index_kinds_[i]) return HA_ERR_OUT_OF_MEM;
+    index_codecs_[i] = index_kinds_[i]->columns();
   }
   row_codec_ = RowCodec::make(table, primary_codec_.get(), open_table_->history());
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
@@ -164,6 +166,7 @@ int ha_tidesdb::close() {
   row_reader_.reset();
   row_codec_.reset();
   index_codecs_.clear();
+  index_kinds_.clear();
   primary_codec_.reset();
   virtual_columns_.clear();
   child_tables_.clear();

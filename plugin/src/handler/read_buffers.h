@@ -5,6 +5,7 @@
 #define TIDESDB_HANDLER_READ_BUFFERS_H
 
 #include "key/bytes.h"
+#include "key/entry_set.h"
 #include "key/sql_headers.h"
 #include "key/key_codec.h"
 #include "row/row_layout.h"
@@ -13,8 +14,9 @@ namespace tidesdb {
 
 /* Their bytes mean something inside of one call of the server only. */
 struct ReadBuffers {
+  EntrySet entries; /* of a row that was read by one of them */
   ByteBuffer entry_key;
-  ByteBuffer entry_value;
+  ByteBuffer scratch;
   ByteBuffer row_key;
   ByteBuffer kept_record; /* the record before a row that may not belong to the result */
   ByteBuffer old_columns; /* records with the virtual columns of their entries */
@@ -22,7 +24,8 @@ struct ReadBuffers {
   ByteBuffer condition_record; /* of record[0] while a condition looks at another row there */
 
   void end_statement() {
-    for (ByteBuffer *key : {&entry_key, &entry_value, &row_key}) key->release_beyond(KEPT_KEY);
+    entries.release_beyond(KEPT_KEY);
+    for (ByteBuffer *key : {&entry_key, &scratch, &row_key}) key->release_beyond(KEPT_KEY);
     for (ByteBuffer *record : {&kept_record, &condition_record}) record->release_beyond(KEPT_ROW);
   }
 };

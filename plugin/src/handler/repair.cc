@@ -70,14 +70,15 @@ int ha_tidesdb::say_differences(THD *thd) {
   SnapshotReader reader;
   if (reader.begin() != TIDESDB_OK) return HA_ADMIN_CORRUPT;
   std::vector<IndexState> indexes(table_share->keys);
-  ByteBuffer key, value;
+  EntrySet own;
   ulonglong rows = 0;
   const auto sum_row = [&](Slice primary_key) {
     rows++;
     for (uint i = 0; i < table_share->keys; i++) {
       if (is_primary(i)) continue;
-      make_entry(i, table->record[0], primary_key, &key, &value);
-      indexes[i].expected.add(key.slice(), value.slice());
+      make_entries(i, table->record[0], primary_key, &own);
+      for (const EntrySet::Entry &entry : own)
+        indexes[i].expected.add(entry.key.slice(), entry.value.slice());
     }
     return static_cast<int>(TIDESDB_OK);
   };
@@ -96,16 +97,18 @@ int ha_tidesdb::say_differences(THD *thd) {
   const auto look_up = [&](Slice primary_key) {
     for (uint i = 0; i < table_share->keys; i++) {
       if (is_primary(i) || !indexes[i].differs()) continue;
-      make_entry(i, table->record[0], primary_key, &key, &value);
-      Slice found;
-      const int got = tidesdb_cursor_get(entries[i].get(), reader.txn(), key.data(), key.size(),
-                                         TIDESDB_READ_SNAPSHOT, &found);
-      if (got == TIDESDB_NOT_FOUND)
-        indexes[i].lacking++;
-      else if (got != TIDESDB_OK)
-        return got;
-      else if (!same_bytes(found, value.slice()))
-        indexes[i].other++;
+      make_entries(i, table->record[0], primary_key, &own);
+      for (const EntrySet::Entry &entry : own) {
+        Slice found;
+        const int got = tidesdb_cursor_get(entries[i].get(), reader.txn(), entry.key.data(), entry.key.size(),
+                                           TIDESDB_READ_SNAPSHOT, &found);
+        if (got == TIDESDB_NOT_FOUND)
+          indexes[i].lacking++;
+        else if (got != TIDESDB_OK)
+          return got;
+        else if (!same_bytes(found, entry.value.slice()))
+          indexes[i].other++;
+      }
     }
     return static_cast<int>(TIDESDB_OK);
   };
@@ -121,7 +124,7 @@ int ha_tidesdb::say_differences(THD *thd) {
       say(thd, table, "repair", "note", "index %s: it cannot be read; it is made anew from %llu rows", name,
           rows);
     if (is_primary(i) || !index.differs()) continue;
-    const ulonglong without_row = index.found.entries - (rows - index.lacking);
+    const ulonglong without_row = index.found.entries - (index.expected.entries - index.lacking);
     say(thd, table, "repair", "note",
         "index %s: %llu of %llu rows have no entry, %llu another one, %llu entries have no row; it is made "
         "anew",

@@ -42,15 +42,15 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
 }
 
 void RowWriter::end_statement() {
+  duplicate_index_ = MAX_KEY;
   large_.clear();
   pieces_.clear();
   row_value.release_beyond(KEPT_ROW);
   old_primary.release_beyond(KEPT_KEY);
   new_primary.release_beyond(KEPT_KEY);
-  for (EntryBuffers &entry : entries) {
-    if (entry.cursor) tidesdb_cursor_reset(entry.cursor.get());
-    for (ByteBuffer *buffer : {&entry.old_key, &entry.old_value, &entry.new_key, &entry.new_value})
-      buffer->release_beyond(KEPT_KEY);
+  for (IndexEntries &index : entries) {
+    if (index.cursor) tidesdb_cursor_reset(index.cursor.get());
+    for (EntrySet *set : {&index.before, &index.after}) set->release_beyond(KEPT_KEY);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "ddl/row_log.h"
 #include "key/bytes.h"
+#include "key/entry_set.h"
 #include "key/sql_headers.h"
 #include "row/row_codec.h"
 #include "store/handles.h"
@@ -20,14 +21,15 @@ namespace tidesdb {
 
 class RowWriter {
  public:
-  struct EntryBuffers {
-    ByteBuffer old_key, old_value, new_key, new_value;
-    CursorHandle cursor; /* for a look at the entry itself, alongside the scan's */
+  /* What the row has in an index. */
+  struct IndexEntries {
+    EntrySet before, after;
+    CursorHandle cursor; /* for a look at an entry itself, alongside the scan's */
   };
 
   uint64_t expiry = 0; /* of the row and its entries; 0: it does not expire */
   ByteBuffer old_primary, new_primary, row_value;
-  std::vector<EntryBuffers> entries; /* by key number */
+  std::vector<IndexEntries> entries; /* by key number */
 
   void open(uint keys) {
     entries.resize(keys);
@@ -35,7 +37,7 @@ class RowWriter {
     index_of_.reserve(2 * (keys + 1));
   }
   void close_cursors() {
-    for (EntryBuffers &entry : entries) entry.cursor.reset();
+    for (IndexEntries &index : entries) index.cursor.reset();
   }
 
   /* Forgets the row before, which may have been refused between log() and apply(). */
@@ -67,9 +69,13 @@ class RowWriter {
   void end_statement();
   uint index_of(size_t operation) const { return index_of_[operation]; }
   /* Another row has the entry that this operation brings. */
-  void note_duplicate(size_t operation) { duplicate_index_ = index_of_[operation]; }
-  /* The index of that entry, which is in new_key there, until the next row; MAX_KEY: there is none. */
+  void note_duplicate(size_t operation) {
+    duplicate_index_ = index_of_[operation];
+    duplicate_key_ = ops_[operation].key;
+  }
+  /* The index of that entry, until the next row; MAX_KEY: there is none. */
   uint duplicate_index() const { return duplicate_index_; }
+  Slice duplicate_key() const { return duplicate_key_; }
 
   const std::vector<tidesdb_op> &ops() const { return ops_; }
 
@@ -80,6 +86,7 @@ class RowWriter {
   std::vector<tidesdb_op> ops_;
   std::vector<uint> index_of_; /* as many */
   uint duplicate_index_ = MAX_KEY;
+  Slice duplicate_key_{nullptr, 0}; /* in a buffer of the row */
   /* The row log of the last `logged_` operations; it may go away meanwhile, but not its handle. */
   RowLog::Family log_;
   size_t logged_ = 0;

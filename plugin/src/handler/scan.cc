@@ -206,16 +206,17 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
   return 0;
 }
 
-bool ha_tidesdb::entry_matches(const uchar *buf, Slice entry_key, Slice primary_key) {
-  make_entry(scan_.index, buf, primary_key, &buffers_.entry_key, &buffers_.entry_value);
-  return same_bytes(buffers_.entry_key.slice(), entry_key);
+/* The row's own entry with this key, until the next row; nullptr: it has none (any more). */
+const EntrySet::Entry *ha_tidesdb::own_entry(const uchar *buf, Slice entry_key, Slice primary_key) {
+  make_entries(scan_.index, buf, primary_key, &buffers_.entries);
+  return buffers_.entries.find(entry_key);
 }
 
 /* Whether the row has this entry, and was not given already: by its own entry under the same key of a unique
    index. */
 bool ha_tidesdb::fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf) {
   virtual_columns_.complete(scan_.index, buf);
-  if (!entry_matches(buf, entry_key, primary_key)) return false;
+  if (!own_entry(buf, entry_key, primary_key)) return false;
   if (!scan_.both_versions) return true;
   buffers_.entry_key.assign(entry_key);
   buffers_.entry_key.append(primary_key.data, primary_key.size);
@@ -284,14 +285,15 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   }
   if (error == 0 && ((current_entry && has_condition) || computes_virtual_columns()))
     virtual_columns_.complete(scan_.index, buf);
-  if (error == 0 && current_entry && !entry_matches(buf, key, primary_key)) {
+  const EntrySet::Entry *own = nullptr;
+  if (error == 0 && current_entry && !(own = own_entry(buf, key, primary_key))) {
     give_back_other_row();
     /* Another transaction has moved the row, perhaps to an entry after this one. */
     tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
   /* The entry was judged before the row was locked, which has other bytes of the same weights by now. */
-  if (error == 0 && current_entry && has_condition && !same_bytes(buffers_.entry_value.slice(), value)) {
+  if (own && has_condition && !same_bytes(own->value.slice(), value)) {
     const int judged = judge(primary_key, buf);
     if (judged == SKIP_ROW || judged == HA_ERR_END_OF_FILE) {
       give_back_other_row();

@@ -126,26 +126,26 @@ void ha_tidesdb::note_copied_row() { session_->note_copied_row(table->in_use->qu
 int ha_tidesdb::find_other_owner(uint index, Slice key, Slice primary_key, bool *is_others) {
   *is_others = false;
   if (is_temporary_ || last_row_.expiry == 0) return 0;
-  RowWriter::EntryBuffers &entry = writer_.entries[index];
-  if (!entry.cursor) {
-    const int status = open_cursor(open_table_->index(index), &entry.cursor);
+  CursorHandle &cursor = writer_.entries[index].cursor;
+  if (!cursor) {
+    const int status = open_cursor(open_table_->index(index), &cursor);
     if (status != TIDESDB_OK) return fail(status);
   }
   Slice value, found;
-  const int status = tidesdb_cursor_get(entry.cursor.get(), session_->txn(), key.data, key.size,
-                                        TIDESDB_READ_EXCLUSIVE, &value);
+  const int status =
+      tidesdb_cursor_get(cursor.get(), session_->txn(), key.data, key.size, TIDESDB_READ_EXCLUSIVE, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return fail(status);
-  if (!index_codecs_[index]->primary_key(key, value, &found)) return HA_ERR_CRASHED;
+  if (!index_kinds_[index]->primary_key(key, value, &found)) return HA_ERR_CRASHED;
   *is_others = !same_bytes(found, primary_key);
   return 0;
 }
 
 /* The entry of a unique index goes on with its row's new time of expiry, unless it is another row's. */
-int ha_tidesdb::check_renewed_entry(uint index, Slice primary_key) {
+int ha_tidesdb::check_renewed_entry(uint index, Slice key, Slice primary_key) {
   if (is_applier(table->in_use)) return 0;
   bool is_others;
-  const int error = find_other_owner(index, writer_.entries[index].new_key.slice(), primary_key, &is_others);
+  const int error = find_other_owner(index, key, primary_key, &is_others);
   if (error || !is_others) return error;
   session_->set_duplicate_key(index);
   return HA_ERR_FOUND_DUPP_KEY;

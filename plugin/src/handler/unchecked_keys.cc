@@ -91,13 +91,13 @@ bool ha_tidesdb::has_other_values(uint index, const uchar *record) {
   for (uint part = 0; known && part < key.user_defined_key_parts; part++)
     known = bitmap_is_set(table->read_set, key.key_part[part].fieldnr - 1);
   if (!known) return true;
-  RowWriter::EntryBuffers &buffers = writer_.entries[index];
+  ByteBuffer &given = buffers_.entry_key, &own = buffers_.scratch;
   const KeyCodec &codec = is_primary(index) ? *primary_codec_ : *index_codecs_[index];
-  buffers.old_key.clear();
-  codec.append_columns(record, &buffers.old_key);
-  buffers.new_key.clear();
-  codec.append_columns(row_of_index(index, record), &buffers.new_key);
-  return !same_bytes(buffers.old_key.slice(), buffers.new_key.slice());
+  given.clear();
+  codec.append_columns(record, &given);
+  own.clear();
+  codec.append_columns(row_of_index(index, record), &own);
+  return !same_bytes(given.slice(), own.slice());
 }
 
 bool ha_tidesdb::looks_itself(uint index, bool is_new, const uchar *record) {

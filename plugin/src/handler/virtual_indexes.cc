@@ -87,7 +87,7 @@ bool ha_tidesdb::search_own_entry(const uchar *buf, key_part_map map, ha_rkey_fu
   if (!virtual_columns_.index_has_any(scan_.index) || find != HA_READ_KEY_EXACT || !changes_rows_)
     return false;
   if (buf == table->record[1] && writer_.duplicate_index() == scan_.index) {
-    scan_.search.assign(writer_.entries[scan_.index].new_key.slice());
+    scan_.search.assign(writer_.duplicate_key());
     *search = {true, false};
     return true;
   }

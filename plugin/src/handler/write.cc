@@ -32,12 +32,6 @@ void ha_tidesdb::encode_primary(const uchar *record, ByteBuffer *key) {
     key->append(last_row_.number, HIDDEN_KEY_SIZE);
 }
 
-bool ha_tidesdb::make_entry(uint index, const uchar *record, Slice primary_key, ByteBuffer *key,
-                            ByteBuffer *value) {
-  if (virtual_columns_.index_has_any(index)) record = virtual_columns_.row_with(index, record);
-  return index_codecs_[index]->make_entry(record, primary_key, key, value);
-}
-
 int ha_tidesdb::next_row_number() {
   uint64_t number;
   const int status =
@@ -181,17 +175,6 @@ void ha_tidesdb::add_write(tidesdb_family *family, Slice key, Slice value, int k
   writer_.add(family, key, value, kind, flags, index);
 }
 
-/* The row's old entry in an index, unless it is another row's by now. `decides`: the entry's key is unique.
- */
-int ha_tidesdb::delete_entry(uint index, bool decides, Slice primary_key) {
-  const Slice key = writer_.entries[index].old_key.slice();
-  bool is_others = false;
-  if (decides)
-    if (const int error = find_other_owner(index, key, primary_key, &is_others)) return error;
-  if (!is_others) add_write(open_table_->index(index), key, {nullptr, 0}, TIDESDB_DELETE, decides, index);
-  return 0;
-}
-
 void ha_tidesdb::log_change(Slice primary_key) {
   writer_.log(open_table_->row_log(), primary_key, table_share->primary_key);
 }
@@ -296,13 +279,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   add_write(open_table_->primary(), writer_.new_primary.slice(), writer_.row_value.slice(),
             has_primary_key() ? insertion(table_share->keys, writer_.new_primary.slice()) : TIDESDB_PUT, true,
             table_share->primary_key);
-  for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
-    RowWriter::EntryBuffers &entry = writer_.entries[i];
-    const bool unique = make_entry(i, record, writer_.new_primary.slice(), &entry.new_key, &entry.new_value);
-    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              unique ? insertion(i, entry.new_key.slice()) : TIDESDB_PUT_ENTRY, true, i);
-  }
+  insert_entries(record);
   log_change(writer_.new_primary.slice());
   return apply_checked(nullptr, record);
 }
@@ -319,26 +296,6 @@ bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) c
   return true;
 }
 
-/*
-  Whether the row's key or entry in an index may be another one. The server's set of columns that are written
-  is not all that is asked: where it opens the tables of an UPDATE anew, it does not mark them again (see
-  get_parent_foreign_key_list(); triggers bring other tables, too). Of virtual columns the stored ones are
-  compared from which they are computed.
-*/
-bool ha_tidesdb::may_change(uint index, const uchar *old_record, const uchar *new_record) const {
-  if (bitmap_is_overlapping(&index_columns_[index], table->write_set)) return true;
-  const my_ptrdiff_t to_old = old_record - table->record[0], to_new = new_record - table->record[0];
-  const KEY &key = table->key_info[index];
-  for (uint part = 0; part < key.user_defined_key_parts; part++) {
-    const Field *field = table->field[key.key_part[part].fieldnr - 1];
-    if (field->stored_in_db() && !has_same_value(field, to_old, to_new)) return true;
-  }
-  if (!virtual_columns_.index_has_any(index)) return false;
-  for (const Field *field : virtual_columns_.sources(index))
-    if (!has_same_value(field, to_old, to_new)) return true;
-  return false;
-}
-
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (is_sequence()) return write_sequence(new_record, true);
@@ -348,10 +305,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
-  /* The snapshot may not have the row's entries: its own ones count then, also where they do not change. Of a
-     row that expires each is checked (check_renewed_entry). */
-  const bool keeps = session_->overtook();
-  const bool renewed = writer_.expiry != last_row_.expiry || (keeps && last_row_.expiry != 0);
+  const RowChange change{last_row_.expiry, writer_.expiry, session_->overtook()};
   unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
   encode_primary(old_record, &writer_.old_primary);
@@ -374,28 +328,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_PUT, true,
               table_share->primary_key, true);
   }
-  for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
-    /* A primary key of other bytes but the same weights does not move, yet its entries hold those bytes. */
-    if (!may_move && !renewed && !keeps && !may_change(i, old_record, new_record)) continue;
-    RowWriter::EntryBuffers &entry = writer_.entries[i];
-    const bool old_decides = make_entry(i, old_record, old_key, &entry.old_key, &entry.old_value);
-    const bool new_unique = make_entry(i, new_record, new_key, &entry.new_key, &entry.new_value);
-    if (same_bytes(entry.old_key.slice(), entry.new_key.slice())) {
-      if (renewed && new_unique)
-        if (const int error = check_renewed_entry(i, old_key)) return error;
-      if (renewed || !same_bytes(entry.old_value.slice(), entry.new_value.slice()))
-        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-                  new_unique ? TIDESDB_PUT : TIDESDB_PUT_ENTRY, true, i, true);
-      else if (keeps)
-        add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(), TIDESDB_KEEP_ENTRY,
-                  false, i, true);
-      continue;
-    }
-    if (const int error = delete_entry(i, old_decides, old_key)) return error;
-    add_write(open_table_->index(i), entry.new_key.slice(), entry.new_value.slice(),
-              new_unique ? TIDESDB_INSERT : TIDESDB_PUT_ENTRY, true, i);
-  }
+  if (const int error = update_entries(change, old_record, old_key, new_record, new_key, may_move))
+    return error;
   log_change(old_key);
   if (moves) log_change(new_key);
   return apply_checked(old_record, new_record, moves);
@@ -409,12 +343,7 @@ int ha_tidesdb::delete_row(const uchar *record) {
   add_write(open_table_->primary(), writer_.old_primary.slice(), {nullptr, 0},
             sysvars::single_delete_primary(table->in_use) ? TIDESDB_SINGLE_DELETE : TIDESDB_DELETE, true,
             table_share->primary_key);
-  for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
-    RowWriter::EntryBuffers &entry = writer_.entries[i];
-    const bool unique = make_entry(i, record, writer_.old_primary.slice(), &entry.old_key, &entry.old_value);
-    if (const int error = delete_entry(i, unique, writer_.old_primary.slice())) return error;
-  }
+  if (const int error = delete_entries(record)) return error;
   log_change(writer_.old_primary.slice());
   return apply_checked(record, nullptr);
 }

@@ -22,7 +22,7 @@ class AscendingKeys {
   /* Whether the key comes after all earlier ones of the place; it is their greatest then. */
   bool is_above_all(size_t place, Slice key) {
     Greatest &greatest = greatest_[place];
-    if (greatest.known && compare(key, greatest.key.slice()) <= 0) return false;
+    if (greatest.known && compare_bytes(key, greatest.key.slice()) <= 0) return false;
     greatest.key.assign(key);
     greatest.known = true;
     return true;
@@ -33,12 +33,6 @@ class AscendingKeys {
     ByteBuffer key;
     bool known = false;
   };
-
-  static int compare(Slice a, Slice b) {
-    const size_t common = std::min(a.size, b.size);
-    const int bytes = common == 0 ? 0 : memcmp(a.data, b.data, common);
-    return bytes ? bytes : static_cast<int>(a.size > b.size) - static_cast<int>(a.size < b.size);
-  }
 
   std::vector<Greatest> greatest_;
 };

@@ -24,6 +24,14 @@ inline bool same_bytes(Slice a, Slice b) {
   return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size));
 }
 
+/* The engine's order of keys: <0, 0, >0. */
+inline int compare_bytes(Slice a, Slice b) {
+  const size_t common = a.size < b.size ? a.size : b.size;
+  const int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+  if (order != 0 || a.size == b.size) return order;
+  return a.size < b.size ? -1 : 1;
+}
+
 class ByteBuffer {
  public:
   ByteBuffer() = default;

@@ -95,12 +95,12 @@ void KeyCodec::append_columns(const uchar *record, ByteBuffer *out) const {
   for (const KeyPart &part : parts_) append_part(part, record, out, &scratch_);
 }
 
-bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value) const {
-  key->clear();
-  value->clear();
+void KeyCodec::add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const {
+  EntrySet::Entry &entry = entries->add();
+  ByteBuffer *const key = &entry.key, *const value = &entry.value;
   append_columns(record, key);
-  const bool unique = unique_ && !has_null(record);
-  if (unique) {
+  entry.decides = unique_ && !has_null(record);
+  if (entry.decides) {
     uchar *to = value->reserve(MAX_VARINT_SIZE + primary_key.size);
     value->set_end(write_varint(to, primary_key.size));
     value->append(primary_key);
@@ -110,7 +110,6 @@ bool KeyCodec::make_entry(const uchar *record, Slice primary_key, ByteBuffer *ke
   for (const KeyPart &part : parts_) append_unpack_part(part, record, value);
   for (size_t i = 0; i < primary_use_.size(); i++)
     if (primary_use_[i].unpack) append_unpack_part(primary_->parts_[i], record, value);
-  return unique;
 }
 
 KeyCodec::Search KeyCodec::append_search(const uchar *key_image, key_part_map map, ByteBuffer *out) const {
@@ -223,10 +222,7 @@ int KeyCodec::compare_refs(const uchar *a, const uchar *b) const {
   compare_[1].clear();
   append_ref(a, &compare_[0]);
   append_ref(b, &compare_[1]);
-  const Slice left = compare_[0].slice(), right = compare_[1].slice();
-  const int order = memcmp(left.data, right.data, std::min(left.size, right.size));
-  if (order != 0) return order;
-  return left.size < right.size ? -1 : left.size > right.size;
+  return compare_bytes(compare_[0].slice(), compare_[1].slice());
 }
 
 }  // namespace tidesdb

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "key/bytes.h"
+#include "key/index_kind.h"
 #include "key/key_part.h"
 
 namespace tidesdb {
@@ -26,7 +27,7 @@ constexpr size_t HIDDEN_KEY_SIZE = 8;
 inline void store_hidden_key(uchar *to, ulonglong row_number) { mi_int8store(to, row_number); }
 inline ulonglong read_hidden_key(const uchar *from) { return mi_uint8korr(from); }
 
-class KeyCodec {
+class KeyCodec final : public IndexKind {
  public:
   /*
     The codec of index `index` of an open table (table->s->primary_key for the primary family).
@@ -40,7 +41,8 @@ class KeyCodec {
 
   /* --- shape --- */
 
-  bool is_unique() const { return unique_; }
+  bool is_unique() const override { return unique_; }
+  const KeyCodec *columns() const override { return this; }
   /* Constant size of the columns' encoding; 0 when it varies. */
   size_t fixed_size() const { return fixed_size_; }
   const std::vector<KeyPart> &parts() const { return parts_; }
@@ -66,12 +68,6 @@ class KeyCodec {
   bool has_null(const uchar *record) const;
   /* Appends the encoding of the index columns alone. For the primary key: the row's key. */
   void append_columns(const uchar *record, ByteBuffer *out) const;
-  /*
-    The whole entry of a secondary index; clears `key` and `value` first. `primary_key` is the row's
-    key in the primary family. Returns whether the key alone decides uniqueness: the index is unique
-    and no column is NULL, so that the entry is to be written with TIDESDB_INSERT.
-  */
-  bool make_entry(const uchar *record, Slice primary_key, ByteBuffer *key, ByteBuffer *value) const;
 
   /* --- searching --- */
 
@@ -89,8 +85,7 @@ class KeyCodec {
 
   /* --- reading entries of a secondary index (false: damaged bytes) --- */
 
-  /* The key in the primary family of the row an entry belongs to; points into key or value. */
-  bool primary_key(Slice key, Slice value, Slice *primary_key) const;
+  bool primary_key(Slice key, Slice value, Slice *primary_key) const override;
   /*
     Fills the columns of the index, and of the primary key, that are in `columns` (NULL: all of
     them) and can be read from the entry; touches nothing else in `record`.
@@ -110,6 +105,8 @@ class KeyCodec {
 
  private:
   KeyCodec() = default;
+  /* One. It decides uniqueness where the index is unique and no column is NULL. */
+  void add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const override;
   void compile(TABLE *table, uint index, const KeyCodec *primary);
 
   /* Where the columns end in the key, and where the row's key and the unpack data stand. */
