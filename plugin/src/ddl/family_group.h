@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/table_path.h"
 #include "store/handles.h"
 #include "store/store.h"
 
@@ -24,6 +25,17 @@ int change_families(const std::string &prefix, Change change) {
   for (const std::string &name : names)
     if (status == TIDESDB_OK) status = change(&group, name);
   if (status == TIDESDB_OK) status = group.commit();
+  return status;
+}
+
+/* Does `change` with each family of an index, in a group that has begun. Status of the engine. */
+template <class Change>
+int change_index(DdlGroup *group, const std::string &table, uint32_t index_id, Change change) {
+  std::vector<std::string> names;
+  int status = list_families(plugin.db, index_family(table, index_id), &names);
+  if (status == TIDESDB_OK && names.empty()) return TIDESDB_NO_SUCH_FAMILY;
+  for (const std::string &name : names)
+    if (status == TIDESDB_OK) status = change(group, name);
   return status;
 }
 

@@ -5,6 +5,7 @@
 #include "sql_class.h"
 
 #include "ddl/definition.h"
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "errors.h"
 #include "row/row_ttl.h"
@@ -127,7 +128,8 @@ int IndexBuild::make_families(const HA_CREATE_INFO *info, bool with_log) {
   for (const AlterPlan::AddedIndex &index : plan_.added) {
     tidesdb_family_options options;
     fill_family_options(altered_->s, info, &altered_->key_info[index.key], &options);
-    if (status == TIDESDB_OK) status = group.create(index_family(shadow_, index.id), options, {});
+    for (const TableFamily &family : index_families(shadow_, index.key, index.id))
+      if (status == TIDESDB_OK) status = group.create(family.name, options, {});
   }
   if (with_log && status == TIDESDB_OK) {
     tidesdb_family_options options;

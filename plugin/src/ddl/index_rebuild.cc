@@ -5,6 +5,7 @@
 
 #include "ddl/alter_plan.h"
 #include "ddl/index_build.h"
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "row/virtual_columns.h"
@@ -57,13 +58,7 @@ int commit(const AlterPlan &plan, const std::string &name, const std::string &sh
   TableRecord record = plan.record, now;
   if (read_record(name, &now)) record.take_links(now);
   if (status == TIDESDB_OK) status = group.set_record(primary_family(name), record.encode());
-  for (const uint32_t id : plan.dropped)
-    if (status == TIDESDB_OK) status = group.drop(index_family(name, id));
-  for (const AlterPlan::AddedIndex &index : plan.added) {
-    const std::string family = index_family(name, index.id);
-    if (status == TIDESDB_OK) status = group.rename(index_family(shadow, index.id), family);
-    if (status == TIDESDB_OK) status = group.bump(family);
-  }
+  if (status == TIDESDB_OK) status = replace_indexes(&group, name, shadow, plan);
   return status == TIDESDB_OK ? group.commit() : status;
 }
 

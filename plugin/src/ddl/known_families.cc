@@ -80,14 +80,12 @@ std::shared_ptr<const KnownFamily> known_family(uint32_t family) {
 
 size_t family_label(void *, uint32_t family, tidesdb_slice name, char *to, size_t room) {
   const std::string all(reinterpret_cast<const char *>(name.data), name.size);
-  const size_t end = std::min(all.find('\0'), all.size());
-  std::string label = quoted(table_names(all.substr(0, end)));
+  std::string label = quoted(table_names(table_of_family(all)));
+  uint32_t number;
   if (const std::shared_ptr<const KnownFamily> known = known_family(family)) {
     label += " index " + known->index;
-  } else if (end + 2 < all.size() && all[end + 1] == 'i') {
+  } else if (index_of_family(all, &number)) {
     /* Its name is in the dictionary, which nobody may ask now. */
-    ulong number = 0;
-    for (size_t i = end + 2; i < all.size(); i++) number = number << 8 | static_cast<uchar>(all[i]);
     label += " index no. " + std::to_string(number);
   }
   const size_t size = std::min(label.size(), room);

@@ -8,6 +8,7 @@
 #include "log.h"
 
 #include "ddl/index_rebuild.h"
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "foreign/registry.h"
@@ -64,10 +65,11 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
     ttl_ = options->ttl;
     ttl_column_ = lifetime_column(table);
   }
-  int status = open_family(plugin.db, primary_family(name), &primary_);
+  FamilyHandle rows;
+  int status = open_family(plugin.db, primary_family(name), &rows);
   if (status != TIDESDB_OK) return status;
   std::vector<uint8_t> bytes;
-  status = family_record(primary_.get(), &bytes);
+  status = family_record(rows.get(), &bytes);
   if (status != TIDESDB_OK) return status;
   const TABLE_SHARE *share = table->s;
   if (!bytes.empty() && (bytes[0] == 0 || bytes[0] > TABLE_RECORD_VERSION))
@@ -87,7 +89,7 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
   sort_indexes(table);
   create_time_ = definition_time(share);
   row_log_ = row_log_of(record_.table_id);
-  rebuild_indexes(table);
+  rebuild_indexes(table, rows.get());
   update_time_ =
       is_temporary(name) ? std::make_shared<std::atomic<time_t>>(0) : update_time_of(record_.table_id);
   /* An index that came after ANALYZE has no statistics yet. */
@@ -96,21 +98,34 @@ int OpenTable::open(const std::string &name, const TABLE *table) {
       !record_.indexes.empty() && std::all_of(record_.indexes.begin(), record_.indexes.end(), is_analyzed)
           ? record_.analyzed_rows
           : NEVER;
-  known_families_.clear();
-  known_families_.add(primary_.get(), name, table, share->primary_key);
-  indexes_.resize(share->keys);
-  for (uint key = 0; key < share->keys; key++) {
-    if (key == share->primary_key) continue;
-    status = open_family(plugin.db, index_family(name, record_.indexes[key].id), &indexes_[key]);
+  return open_families(table, std::move(rows));
+}
+
+/* All or none: after an error these are those before, which a TRUNCATE has taken away. */
+int OpenTable::open_families(const TABLE *table, FamilyHandle rows) {
+  std::vector<Family> families;
+  std::vector<tidesdb_family *> by_key(table->s->keys, rows.get());
+  families.push_back({std::move(rows), MAX_KEY});
+  for (const TableFamily &family : table_families(name_, record_)) {
+    if (family.has_rows()) continue;
+    FamilyHandle opened;
+    const int status = open_family(plugin.db, family.name, &opened);
     if (status != TIDESDB_OK) {
-      sql_print_error("TidesDB: no column family for index '%s' of '%s'", record_.indexes[key].name.c_str(),
-                      name.c_str());
+      sql_print_error("TidesDB: no column family for index '%s' of '%s'",
+                      record_.indexes[family.key].name.c_str(), name_.c_str());
       return status;
     }
     /* One that a recovered transaction has locked keeps a table lock of its own. */
-    tidesdb_family_attach(indexes_[key].get(), primary_.get());
-    known_families_.add(indexes_[key].get(), name, table, key);
+    tidesdb_family_attach(opened.get(), families.front().get());
+    if (families.back().key != family.key) by_key[family.key] = opened.get();
+    families.push_back({std::move(opened), family.key});
   }
+  known_families_.clear();
+  for (const Family &family : families)
+    known_families_.add(family.get(), name_, table, family.has_rows() ? table->s->primary_key : family.key);
+  primary_ = families.front().get();
+  families_ = std::move(families);
+  by_key_ = std::move(by_key);
   return TIDESDB_OK;
 }
 
@@ -126,11 +141,11 @@ void OpenTable::sort_indexes(const TABLE *table) {
 
 /* Where nobody else has the table open: the row log would be theirs, too. What cannot be rebuilt now is
    hidden from the optimizer, and the next opening tries again. */
-void OpenTable::rebuild_indexes(const TABLE *table) {
+void OpenTable::rebuild_indexes(const TABLE *table, tidesdb_family *rows) {
   if (is_temporary(name_) || !plugin.ddl_recovery_done || row_log_.use_count() != 1 ||
       !has_stale_indexes(table, record_))
     return;
-  rebuild_stale_indexes(table->in_use, const_cast<TABLE *>(table), name_, primary_.get(), &record_);
+  rebuild_stale_indexes(table->in_use, const_cast<TABLE *>(table), name_, rows, &record_);
 }
 
 std::vector<IndexRecord> OpenTable::indexes() {

@@ -39,7 +39,7 @@ class OpenTable : public Handler_share {
   const std::string &name() const { return name_; }
   /* Grows when TRUNCATE has put other families in the place of these. */
   uint truncations() const { return truncations_; }
-  tidesdb_family *primary() const { return primary_.get(); }
+  tidesdb_family *primary() const { return primary_; }
   /* ISOLATION_LEVEL, MIN_DISK_SPACE and TTL. Statements take them from here: TABLE_SHARE::option_struct lies
      in memory of the ALTER's own table, which is gone, after an ADD PARTITION that did not get its lock in
      time.
@@ -50,8 +50,18 @@ class OpenTable : public Handler_share {
   ulonglong ttl() const { return ttl_; }
   int ttl_column() const { return ttl_column_; }
   bool rows_expire() const { return ttl_ != 0 || ttl_column_ >= 0; }
-  /* Family of a secondary index, by the server's key number. */
-  tidesdb_family *index(uint key) const { return indexes_[key].get(); }
+  /* The first family of a secondary index, by the server's key number; of the primary key, the rows. */
+  tidesdb_family *index(uint key) const { return by_key_[key]; }
+
+  struct Family {
+    FamilyHandle handle;
+    uint key; /* the server's number of the secondary index; MAX_KEY: the rows */
+
+    tidesdb_family *get() const { return handle.get(); }
+    bool has_rows() const { return key == MAX_KEY; }
+  };
+  /* All that the table has (ddl/table_families.h): the rows first, then the indexes. */
+  const std::vector<Family> &families() const { return families_; }
 
   /* The second in which the .frm was written, as InnoDB has it for CREATE_TIME; 0: a TEMPORARY table. */
   time_t create_time() const { return create_time_; }
@@ -84,8 +94,9 @@ class OpenTable : public Handler_share {
   void set_sample(uint64_t rows, RowsPerKey rows_per_key, bool is_rough);
 
  private:
+  int open_families(const TABLE *table, FamilyHandle rows);
   void sort_indexes(const TABLE *table);
-  void rebuild_indexes(const TABLE *table);
+  void rebuild_indexes(const TABLE *table, tidesdb_family *rows);
   int refuse(const char *format, ...) const ATTRIBUTE_FORMAT(printf, 2, 3);
 
   std::string name_;
@@ -99,8 +110,9 @@ class OpenTable : public Handler_share {
   int ttl_column_ = -1;
   time_t create_time_ = 0;
   UpdateTime update_time_;
-  FamilyHandle primary_;
-  std::vector<FamilyHandle> indexes_;
+  tidesdb_family *primary_ = nullptr;
+  std::vector<Family> families_;
+  std::vector<tidesdb_family *> by_key_;
   KnownFamilies known_families_;
   std::shared_ptr<RowLog> row_log_;
   std::mutex record_mutex_;

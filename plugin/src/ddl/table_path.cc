@@ -78,6 +78,16 @@ std::string index_family(const std::string &table, uint32_t index_id) {
   return name;
 }
 
+bool index_of_family(const std::string &family, uint32_t *index_id) {
+  constexpr size_t MARK = 2, NUMBER = 4; /* the bytes before the number, and its own */
+  const size_t end = family.find('\0');
+  if (end == std::string::npos || family.size() < end + MARK + NUMBER || family[end + 1] != 'i') return false;
+  *index_id = 0;
+  for (size_t i = end + MARK; i < end + MARK + NUMBER; i++)
+    *index_id = *index_id << 8 | static_cast<unsigned char>(family[i]);
+  return true;
+}
+
 std::string changes_family(const std::string &table) { return families_of(table) + 'c'; }
 
 bool is_temporary(const std::string &table) { return table.rfind(TEMPORARY_TABLES, 0) == 0; }

@@ -28,6 +28,8 @@ inline std::string primary_family(const std::string &table) { return table + '\0
 std::string index_family(const std::string &table, uint32_t index_id);
 /* The table, or partition, that a family is one of. */
 inline std::string table_of_family(const std::string &family) { return family.substr(0, family.find('\0')); }
+/* The number of the secondary index that a family is one of; false: it is of none. */
+bool index_of_family(const std::string &family, uint32_t *index_id);
 /* Where an ALTER keeps which rows change meanwhile. */
 std::string changes_family(const std::string &table);
 

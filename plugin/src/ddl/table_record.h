@@ -25,8 +25,11 @@ constexpr uint8_t TABLE_RECORD_VERSION = 4;
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
 constexpr uint32_t COUNTER_ROW_NUMBER = 1;
 
+/* IndexRecord::id of the primary key, whose entries are the rows. */
+constexpr uint32_t PRIMARY_KEY_ID = 0;
+
 struct IndexRecord {
-  uint32_t id = 0; /* never given twice in a table; 0: the primary key */
+  uint32_t id = PRIMARY_KEY_ID; /* never given twice in a table */
   bool unique = false;
   std::string name;
   /* From ANALYZE: mean rows for one value of the first 1, 2, ... columns (primary key columns after a

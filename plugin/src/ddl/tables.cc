@@ -14,6 +14,7 @@
 #include "ddl/family_group.h"
 #include "ddl/file_names.h"
 #include "ddl/server_files.h"
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/table_record.h"
 #include "errors.h"
@@ -41,7 +42,7 @@ TableRecord describe(const TABLE *form) {
   for (uint i = 0; i < share->keys; i++) {
     const KEY &key = form->key_info[i];
     IndexRecord index;
-    index.id = i == share->primary_key ? 0 : record.next_index_id++;
+    index.id = i == share->primary_key ? PRIMARY_KEY_ID : record.next_index_id++;
     index.unique = key.flags & HA_NOSAME;
     index.name.assign(key.name.str, key.name.length);
     take_settings(form, i, &index);
@@ -217,12 +218,11 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
     if (status == TIDESDB_OK) status = drop_families(&group, leftovers);
   }
   tidesdb_family_options options;
-  fill_family_options(share, info, nullptr, &options);
-  if (status == TIDESDB_OK) status = group.create(primary_family(table), options, record.encode());
-  for (uint i = 0; status == TIDESDB_OK && i < share->keys; i++) {
-    if (i == share->primary_key) continue;
-    fill_family_options(share, info, &form->key_info[i], &options);
-    status = group.create(index_family(table, record.indexes[i].id), options, {});
+  for (const TableFamily &family : table_families(table, record)) {
+    fill_family_options(share, info, family.has_rows() ? nullptr : &form->key_info[family.key], &options);
+    if (status == TIDESDB_OK)
+      status =
+          group.create(family.name, options, family.has_rows() ? record.encode() : std::vector<uint8_t>());
   }
   if (status == TIDESDB_OK && info->auto_increment_value > 1)
     status = group.set_counter(primary_family(table), COUNTER_AUTO_INCREMENT, info->auto_increment_value);

@@ -77,11 +77,9 @@ int ha_tidesdb::analyze(THD *thd, HA_CHECK_OPT *) {
 }
 
 int ha_tidesdb::optimize(THD *thd, HA_CHECK_OPT *) {
-  int status = tidesdb_compact(open_table_->primary(), session_->txn());
-  for (uint i = 0; status == TIDESDB_OK && i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
-    status = tidesdb_compact(open_table_->index(i), session_->txn());
-  }
+  int status = TIDESDB_OK;
+  for (const OpenTable::Family &of_table : open_table_->families())
+    if (status == TIDESDB_OK) status = tidesdb_compact(of_table.get(), session_->txn());
   if (status == TIDESDB_OK) return HA_ADMIN_OK;
   if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
   say(thd, table, "optimize", "error", "%s", tidesdb_last_error());
@@ -98,12 +96,13 @@ int ha_tidesdb::check(THD *thd, HA_CHECK_OPT *options) {
     say(thd, table, "check", "error", "%s: %s", where, tidesdb_last_error());
     return HA_ADMIN_CORRUPT;
   };
-  for (uint i = 0; i <= table_share->keys; i++) {
-    const bool rows = i == table_share->keys;
-    if (!rows && is_primary(i)) continue;
-    const int status = tidesdb_verify(rows ? open_table_->primary() : open_table_->index(i), session_->txn());
+  const std::vector<OpenTable::Family> &families = open_table_->families();
+  for (size_t n = 1; n <= families.size(); n++) {
+    const OpenTable::Family &of_table = families[n % families.size()]; /* the rows last */
+    const int status = tidesdb_verify(of_table.get(), session_->txn());
     if (status == TIDESDB_INTERRUPTED) return HA_ADMIN_FAILED;
-    if (status != TIDESDB_OK) return damaged(rows ? "rows" : table->key_info[i].name.str);
+    if (status != TIDESDB_OK)
+      return damaged(of_table.has_rows() ? "rows" : table->key_info[of_table.key].name.str);
   }
 
   SnapshotReader reader;

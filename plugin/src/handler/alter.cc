@@ -18,6 +18,7 @@
 #include "ddl/exclusive_table.h"
 #include "ddl/index_build.h"
 #include "ddl/partition_options.h"
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
@@ -288,28 +289,19 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   if (status == TIDESDB_OK) status = foreign::mark_parents(group, name, record);
   if (status == TIDESDB_OK) status = group->set_record(primary_family(name), record.encode());
   if (context->followed && status == TIDESDB_OK) status = group->drop(changes_family(context->shadow));
-  for (const uint32_t id : plan.dropped)
-    if (status == TIDESDB_OK) status = group->drop(index_family(name, id));
-  for (const AlterPlan::AddedIndex &index : plan.added) {
-    const std::string family = index_family(name, index.id);
-    if (status == TIDESDB_OK) status = group->rename(index_family(context->shadow, index.id), family);
-    /* It was filled while snapshots were taken. */
-    if (status == TIDESDB_OK) status = group->bump(family);
-  }
-  for (uint key = 0; key <= altered->s->keys; key++) {
-    /* The rows, then the indexes that stay. */
-    const bool rows = key == altered->s->keys;
-    if (!rows && (key == altered->s->primary_key ||
-                  std::any_of(plan.added.begin(), plan.added.end(),
-                              [key](const AlterPlan::AddedIndex &index) { return index.key == key; })))
+  if (status == TIDESDB_OK) status = replace_indexes(group, name, context->shadow, plan);
+  /* The rows, and the indexes that stay. */
+  for (const TableFamily &family : table_families(name, plan.record)) {
+    if (std::any_of(plan.added.begin(), plan.added.end(),
+                    [&](const AlterPlan::AddedIndex &index) { return index.key == family.key; }))
       continue;
-    const std::string family = rows ? primary_family(name) : index_family(name, plan.record.indexes[key].id);
     if (plan.new_options) {
       tidesdb_family_options options;
-      fill_family_options(altered->s, info, rows ? nullptr : &altered->key_info[key], &options);
-      if (status == TIDESDB_OK) status = group->set_options(family, options);
+      const KEY *key = family.has_rows() ? nullptr : &altered->key_info[family.key];
+      fill_family_options(altered->s, info, key, &options);
+      if (status == TIDESDB_OK) status = group->set_options(family.name, options);
     }
-    if (plan.new_layout && status == TIDESDB_OK) status = group->bump(family);
+    if (plan.new_layout && status == TIDESDB_OK) status = group->bump(family.name);
   }
   if (status == TIDESDB_OK && context->next_automatic_value != 0)
     status = group->set_counter(primary_family(name), COUNTER_AUTO_INCREMENT, context->next_automatic_value);

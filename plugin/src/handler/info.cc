@@ -59,12 +59,11 @@ void ha_tidesdb::fill_variable_statistics(bool shown) {
   stats.block_size = IO_SIZE;
   if (shown) {
     stats.index_file_length = 0;
-    stats.delete_length = old_form_bytes(open_table_->primary());
-    for (uint i = 0; i < table_share->keys; i++) {
-      if (is_primary(i)) continue;
-      const tidesdb_family_stats entries = stats_of(open_table_->index(i));
+    for (const OpenTable::Family &of_table : open_table_->families()) {
+      stats.delete_length += old_form_bytes(of_table.get());
+      if (of_table.has_rows()) continue;
+      const tidesdb_family_stats entries = stats_of(of_table.get());
       stats.index_file_length += entries.data_bytes + entries.memtable_bytes;
-      stats.delete_length += old_form_bytes(open_table_->index(i));
     }
     return;
   }
@@ -76,8 +75,7 @@ void ha_tidesdb::fill_variable_statistics(bool shown) {
 
 void ha_tidesdb::fill_entry_sizes() {
   for (uint i = 0; i < table_share->keys; i++) {
-    const tidesdb_family_stats entries =
-        stats_of(is_primary(i) ? open_table_->primary() : open_table_->index(i));
+    const tidesdb_family_stats entries = stats_of(open_table_->index(i));
     if (entries.struct_size) set_entry_size(&table->key_info[i], static_cast<size_t>(entries.mean_row_bytes));
   }
 }
@@ -88,7 +86,7 @@ int ha_tidesdb::sample_indexes(tidesdb_txn *txn, uint64_t rows, const SampleSize
   for (uint i = 0; i < table_share->keys; i++) {
     const bool primary = is_primary(i);
     const KeyCodec &codec = primary ? *primary_codec_ : *index_codecs_[i];
-    const SampledIndex index{primary ? open_table_->primary() : open_table_->index(i), &codec.parts(),
+    const SampledIndex index{open_table_->index(i), &codec.parts(),
                              primary || !primary_codec_ ? nullptr : &primary_codec_->parts(),
                              table->key_info[i].ext_key_parts};
     const int status = sample_index(index, txn, rows, size, ha_thd(), &(*rows_per_key)[i]);
@@ -166,7 +164,7 @@ int ha_tidesdb::info(uint flag) {
 
 ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
   const KeyCodec &codec = is_primary(index) ? *primary_codec_ : *index_codecs_[index];
-  tidesdb_family *family = is_primary(index) ? open_table_->primary() : open_table_->index(index);
+  tidesdb_family *family = open_table_->index(index);
   ByteBuffer &lower = buffers_.entry_key, &upper = buffers_.scratch;
   lower.clear();
   upper.clear();

@@ -124,9 +124,7 @@ int ha_tidesdb::lock_search(uint index, const uchar *record, size_t *prefix) {
   for (size_t part = 0; part < equal; part++) append_part(parts[part], row, &search, &other_rows_->scratch);
   *prefix = search.size();
   if (!reads_latest())
-    if (const int error =
-            lock_key(is_primary(index) ? open_table_->primary() : open_table_->index(index), search.slice()))
-      return error;
+    if (const int error = lock_key(open_table_->index(index), search.slice())) return error;
   /* Periods are in the order of their ends: the first that ends after the row's begins. */
   if (!is_hash)
     append_value(parts[equal], record_value(parts[equal + 1], record), &search, &other_rows_->scratch);
@@ -146,8 +144,7 @@ int ha_tidesdb::look_at_other_rows(uint index, const uchar *record, Slice own_ke
   if (const int error = lock_search(index, record, &prefix)) return error;
   if (other.index != index) {
     other.index = MAX_KEY;
-    const int status =
-        open_cursor(is_primary(index) ? open_table_->primary() : open_table_->index(index), &other.entries);
+    const int status = open_cursor(open_table_->index(index), &other.entries);
     if (status != TIDESDB_OK) return fail(status);
     other.index = index;
   }

@@ -13,20 +13,14 @@ namespace tidesdb {
 
 namespace i_s {
 
-namespace {
-
-constexpr uint32_t PRIMARY = 0;
-
-}  // namespace
-
 const FamilyNames::Indexes &FamilyNames::indexes_of(const std::string &table) {
   const auto [at, is_new] = indexes_.try_emplace(table);
   if (!is_new) return at->second;
   TableRecord record;
   if (!read_record(table, &record)) return at->second;
-  at->second[PRIMARY] = record.has_primary_key ? "PRIMARY" : "HIDDEN";
+  at->second[PRIMARY_KEY_ID] = record.has_primary_key ? "PRIMARY" : "HIDDEN";
   for (const IndexRecord &index : record.indexes)
-    if (index.id != PRIMARY) at->second[index.id] = index.name;
+    if (index.id != PRIMARY_KEY_ID) at->second[index.id] = index.name;
   return at->second;
 }
 
@@ -37,8 +31,8 @@ const FamilyName &FamilyNames::of(tidesdb_slice family) {
   if (!is_new || end == std::string::npos || end + 1 >= name.size()) return at->second;
   const std::string table = name.substr(0, end);
   static_cast<TableNames &>(at->second) = table_names(table);
-  uint32_t number = PRIMARY;
-  for (size_t i = end + 2; i < name.size(); i++) number = number << 8 | static_cast<uint8_t>(name[i]);
+  uint32_t number = PRIMARY_KEY_ID;
+  index_of_family(name, &number);
   const Indexes &indexes = indexes_of(table);
   if (const auto index = indexes.find(number); index != indexes.end()) at->second.index = index->second;
   return at->second;

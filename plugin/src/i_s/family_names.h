@@ -30,7 +30,7 @@ class FamilyNames {
   void put(tidesdb_slice family, Filling *row);
 
  private:
-  /* Names of a table's indexes by number; the primary family's under PRIMARY. */
+  /* Names of a table's indexes by number; the primary family's under PRIMARY_KEY_ID. */
   using Indexes = std::map<uint32_t, std::string>;
   const Indexes &indexes_of(const std::string &table);
 
