@@ -323,33 +323,3 @@ void ha_tidesdb::leave_old_definition(const AlterContext &context) {
     for (const auto &key : foreign::all_keys_to(name)) foreign::read_table(key->child);
   foreign::touch(name);
 }
-
-/* AUTO_INCREMENT = wanted: not below what stands in the table. 0 in *next: there is no such column. */
-int ha_tidesdb::next_automatic_value(ulonglong wanted, ulonglong *next) {
-  *next = 0;
-  Field *field = table->found_next_number_field;
-  if (!field) return 0;
-  *next = std::max(wanted, 1ULL);
-  if (*next >= tidesdb_counter_peek(open_table_->primary(), COUNTER_AUTO_INCREMENT)) return 0;
-  MY_BITMAP *const columns = table->read_set;
-  table->use_all_columns();
-  int error = ha_index_init(table_share->next_number_index, true);
-  if (!error) {
-    const KEY &key = table->key_info[table_share->next_number_index];
-    const bool descending = key.key_part[table_share->next_number_keypart].key_part_flag & HA_REVERSE_SORT;
-    error = descending ? ha_index_first(table->record[0]) : ha_index_last(table->record[0]);
-    if (!error) {
-      const longlong greatest = field->val_int();
-      if (greatest > 0 || field->is_unsigned()) {
-        /* The greatest number of all is never passed: the next INSERT answers that there are no more. */
-        const ulonglong last = std::min(static_cast<ulonglong>(greatest), ULONGLONG_MAX - 1);
-        *next = std::max(*next, last + 1);
-      }
-    }
-    if (error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) error = 0;
-    const int ended = ha_index_end();
-    if (!error) error = ended;
-  }
-  table->read_set = columns;
-  return error;
-}

@@ -165,6 +165,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int write_row(const uchar *record) override;
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
+
+  /* --- auto_increment.cc --- */
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
   bool autoinc_lock_mode_stmt_unsafe() const override;
@@ -219,7 +221,6 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int make_guards_of_new_keys(const tidesdb::AlterPlan &plan);
   int check_new_keys(const tidesdb::AlterPlan &plan, const TABLE *altered);
   void leave_old_definition(const tidesdb::AlterContext &context);
-  int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* lock.cc */
   bool disk_is_short_of(THD *thd) const;
@@ -305,8 +306,6 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   void encode_primary(const uchar *record, ByteBuffer *key);
   bool is_same_row(const uchar *old_record, const uchar *new_record) const;
   int next_row_number();
-  int raise_auto_increment(const uchar *record);
-  int take_numbers(ulonglong count, ulonglong offset, ulonglong increment, ulonglong limit, uint64_t *first);
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   void log_change(Slice primary_key);
   int apply_writes();
@@ -316,6 +315,11 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                  bool replaces = false);
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
+
+  /* auto_increment.cc */
+  int raise_auto_increment(const uchar *record);
+  int take_numbers(ulonglong count, ulonglong offset, ulonglong increment, ulonglong limit, uint64_t *first);
+  int next_automatic_value(ulonglong wanted, ulonglong *next);
 
   /* index_entries.cc */
   void make_entries(uint index, const uchar *record, Slice primary_key, EntrySet *entries);
