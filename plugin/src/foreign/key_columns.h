@@ -11,11 +11,15 @@
 
 namespace tidesdb {
 
+/* The names of a foreign key's columns in one of its tables. */
+using KeySide = std::string ForeignKey::Column::*;
+constexpr KeySide CHILD_SIDE = &ForeignKey::Column::name, PARENT_SIDE = &ForeignKey::Column::parent;
+
 /* In the order of the key. Empty: not all of them are there. */
-inline std::vector<const Field *> key_columns(const ForeignKey &key, bool of_child, const Columns &columns) {
+inline std::vector<const Field *> key_columns(const ForeignKey &key, KeySide side, const Columns &columns) {
   std::vector<const Field *> fields;
   for (const ForeignKey::Column &column : key.columns) {
-    const Field *field = columns.find(of_child ? column.name : column.parent);
+    const Field *field = columns.find(column.*side);
     if (!field) return {};
     fields.push_back(field);
   }
@@ -23,11 +27,11 @@ inline std::vector<const Field *> key_columns(const ForeignKey &key, bool of_chi
 }
 
 inline std::vector<const Field *> child_columns(const ForeignKey &key, const Columns &child) {
-  return key_columns(key, true, child);
+  return key_columns(key, CHILD_SIDE, child);
 }
 
 inline std::vector<const Field *> parent_columns(const ForeignKey &key, const Columns &parent) {
-  return key_columns(key, false, parent);
+  return key_columns(key, PARENT_SIDE, parent);
 }
 
 }  // namespace tidesdb

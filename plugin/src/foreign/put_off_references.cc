@@ -22,17 +22,17 @@ constexpr size_t AT_ONCE = 256;
 
 void RowChecks::begin_putting_off() {
   rows_ = 0;
-  for (Link &link : references_) link.is_decided = false;
+  for (Reference &link : references_) link.is_decided = false;
   puts_off_ = true;
 }
 
 /* With the first reference of a statement: whether it and others of the key are put off. */
-int RowChecks::decide_putting_off(Link *link) {
+int RowChecks::decide_putting_off(Reference *link) {
   link->pending.reset();
   /* A row that refers to its own table may find a parent that the statement inserts later. */
-  if (!is_own(*link->key)) {
+  if (!is_own(*link)) {
     LinkedIndex *parent;
-    if (const int error = other_side(link, true, &parent)) return error;
+    if (const int error = parent_of(link, &parent)) return error;
     if (parent && parent->can_look_for_all(link->plain))
       link->pending.reset(new (std::nothrow) PendingValues);
   }
@@ -45,7 +45,7 @@ int RowChecks::put_off_references(Session *session, const uchar *record) {
   const CheckedValues::Moment moment = now(*session);
   const uint row = rows_++;
   for (size_t key = 0; key < references_.size(); key++) {
-    Link &link = references_[key];
+    Reference &link = references_[key];
     if (link.has_null(record)) continue;
     if (!link.is_decided)
       if (const int error = decide_putting_off(&link)) return error;
@@ -71,7 +71,7 @@ int RowChecks::after_row(Session *session, int error) {
     return earlier ? earlier : error;
   }
   if (error) return error;
-  for (const Link &link : references_)
+  for (const Reference &link : references_)
     if (link.pending && link.pending->is_full()) return check_put_off(session, {rows_, 0});
   return 0;
 }
@@ -84,7 +84,7 @@ int RowChecks::finish_putting_off(Session *session) {
 
 bool RowChecks::forget_put_off() {
   bool any = false;
-  for (Link &link : references_) {
+  for (Reference &link : references_) {
     any = any || (link.pending && !link.pending->is_empty());
     link.pending.reset();
   }
@@ -105,7 +105,7 @@ int RowChecks::check_put_off(Session *session, Place before) {
 
 /* *first: the first place without a parent so far; what comes after it is not looked for. */
 int RowChecks::check_put_off(Session *session, size_t key, Place *first) {
-  Link &link = references_[key];
+  Reference &link = references_[key];
   Slice values[AT_ONCE];
   uint rows[AT_ONCE];
   uchar found[AT_ONCE];
@@ -138,11 +138,11 @@ int RowChecks::check_put_off(Session *session, size_t key, Place *first) {
 }
 
 /* After their guards are taken. Parents that cannot be looked for are missing. */
-int RowChecks::look_for_parents(Session *session, Link *link, const Slice *values, size_t count,
+int RowChecks::look_for_parents(Session *session, Reference *link, const Slice *values, size_t count,
                                 uchar *found) {
   memset(found, TIDESDB_IS_MISSING, count);
   LinkedIndex *parent;
-  if (const int error = other_side(link, true, &parent)) return error;
+  if (const int error = parent_of(link, &parent)) return error;
   if (!parent || !parent->can_look_for_all(link->plain)) return 0;
   const int status = parent->look_for_all(session->txn(), values, count, found);
   if (status == TIDESDB_OK) return 0;

@@ -6,36 +6,19 @@
 
 #include "ddl/table_path.h"
 #include "foreign/declaration.h"
-#include "foreign/key_columns.h"
 #include "foreign/name_lock.h"
 #include "row/row_end.h"
 #include "txn/applier.h"
 
 namespace tidesdb {
 
-bool RowChecks::Link::has_null(const uchar *record) const {
-  for (const KeyPart &part : own)
-    if (part.is_null(record)) return true;
-  return false;
-}
-
-bool RowChecks::Link::part_differs(const KeyPart &part, const uchar *a, const uchar *b) const {
-  const bool null = part.is_null(a);
-  if (null != part.is_null(b)) return true;
-  return !null && !same_bytes(record_value(part, a), record_value(part, b));
-}
-
-bool RowChecks::Link::differs(const uchar *a, const uchar *b) const {
-  return std::any_of(own.begin(), own.end(), [&](const KeyPart &part) { return part_differs(part, a, b); });
-}
-
 RowChecks::RowChecks(TABLE *table, const std::string &name)
     : table_(table), name_(name), is_filled_(is_intermediate(name)) {}
 
-bool RowChecks::make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const {
+/* False: a column is missing. */
+bool RowChecks::find_fields(KeySide own, Link *link) const {
   const Columns columns(*table_);
-  link->key = key;
-  const std::vector<const Field *> fields = key_columns(*key, is_child, columns);
+  const std::vector<const Field *> fields = key_columns(*link->key, own, columns);
   for (const Field *field : fields) {
     link->fields.push_back(table_->field[field->field_index]);
     link->own.push_back(columns.whole(field));
@@ -57,93 +40,103 @@ uint RowChecks::index_of(const Link &link) const {
   return MAX_KEY;
 }
 
+/* Keeps the links whose keys are still the same; returns whether some are not. */
+template <class Side>
+bool RowChecks::renew(std::vector<Side> *links, const ForeignKeys &keys) {
+  bool changed = false;
+  std::vector<Side> before;
+  before.swap(*links);
+  for (const auto &key : keys) {
+    const auto known =
+        std::find_if(before.begin(), before.end(), [&](const Side &link) { return link.key == key; });
+    if (known != before.end()) {
+      links->push_back(std::move(*known));
+      continue;
+    }
+    changed = true;
+    Side link;
+    link.key = key;
+    /* (A parent without the columns has no rows that others refer to.) */
+    if (find_fields(Side::OWN, &link)) links->push_back(std::move(link));
+  }
+  /* As InnoDB goes through them: by the index of the columns, then by name. So of several bad references the
+     same one is named, and a CASCADE may come before a RESTRICT of the same child. */
+  std::stable_sort(links->begin(), links->end(),
+                   [this](const Side &a, const Side &b) { return index_of(a) < index_of(b); });
+  return changed || before.size() != links->size();
+}
+
 bool RowChecks::refresh() {
   const uint64_t generation = foreign::generation();
   if (generation_ == generation) return false;
   generation_ = generation;
-  bool changed = false;
-  const auto take = [&](std::vector<Link> *links, const ForeignKeys &keys, bool is_child) {
-    std::vector<Link> before;
-    before.swap(*links);
-    for (const auto &key : keys) {
-      if (is_child && is_filled_ && !key->is_new) continue;
-      const auto known =
-          std::find_if(before.begin(), before.end(), [&](const Link &link) { return link.key == key; });
-      if (known != before.end()) {
-        links->push_back(std::move(*known));
-        continue;
-      }
-      changed = true;
-      Link link;
-      /* (A parent without the columns has no rows that others refer to.) */
-      if (make_link(key, is_child, &link)) links->push_back(std::move(link));
-    }
-    changed = changed || before.size() != links->size();
-  };
-  take(&references_, foreign::keys_of(name_), true);
-  take(&referrers_, foreign::keys_to(name_), false);
-  /* As InnoDB goes through them: by the index of the columns, then by name. So of several bad references the
-     same one is named, and a CASCADE may come before a RESTRICT of the same child. */
-  for (std::vector<Link> *links : {&references_, &referrers_})
-    std::stable_sort(links->begin(), links->end(),
-                     [this](const Link &a, const Link &b) { return index_of(a) < index_of(b); });
-  return changed;
+  ForeignKeys references = foreign::keys_of(name_);
+  if (is_filled_)
+    references.erase(std::remove_if(references.begin(), references.end(),
+                                    [](const auto &key) { return !key->is_new; }),
+                     references.end());
+  const bool references_changed = renew(&references_, references);
+  const bool referrers_changed = renew(&referrers_, foreign::keys_to(name_));
+  return references_changed || referrers_changed;
 }
 
 bool RowChecks::add_reference(const std::shared_ptr<const ForeignKey> &key) {
   generation_ = foreign::generation();
-  Link link;
-  if (!make_link(key, true, &link)) return false;
+  Reference link;
+  link.key = key;
+  if (!find_fields(Reference::OWN, &link)) return false;
   references_.push_back(std::move(link));
   return true;
 }
 
-std::unique_ptr<LinkedIndex> RowChecks::find_other(const Link &link, bool is_child) const {
-  const ForeignKey &key = *link.key;
-  std::vector<std::string> columns;
-  for (const ForeignKey::Column &column : key.columns)
-    columns.push_back(is_child ? column.parent : column.name);
+template <class Side>
+std::unique_ptr<LinkedIndex> RowChecks::find_other(const Side &link) const {
   THD *thd = table_->in_use;
+  std::vector<std::string> columns;
+  for (const ForeignKey::Column &column : link.key->columns) columns.push_back(column.*Side::OTHER);
   std::unique_ptr<LinkedIndex> other =
-      LinkedIndex::find(thd, is_child ? key.parent : key.child, columns, link.own);
+      LinkedIndex::find(thd, Side::other_of(*link.key).canonical, columns, link.own);
   /* An ALTER fills a table that refers to itself: the old one has all rows, unless its columns are others. */
-  if (!other && is_child && is_own(key)) other = LinkedIndex::find(thd, name_, columns, link.own);
+  if (!other && is_own(link)) other = LinkedIndex::find(thd, name_, columns, link.own);
   return other;
 }
 
 /* By the name that the key says now. The statement may have waited long, and others renamed the table since
    it began, and gave its name to another. Such a swap moves the generation. */
-void RowChecks::find_by_name(Link *link, bool is_child) {
+template <class Side>
+void RowChecks::find_by_name(Side *link) {
   do {
     link->sought_at = foreign::generation();
-    if (const auto now =
-            with_number(is_child ? foreign::keys_of(name_) : foreign::keys_to(name_), link->key->number))
-      link->key = now;
-    link->other = find_other(*link, is_child);
+    if (const auto now = with_number(Side::keys(name_), link->key->number)) link->key = now;
+    link->other = find_other(*link);
   } while (link->sought_at != foreign::generation());
 }
 
-/* *other: nullptr where the other table is not there, or has no such index. */
-int RowChecks::other_side(Link *link, bool is_child, LinkedIndex **other) {
+template <class Side>
+int RowChecks::other_side(Side *link, LinkedIndex **other) {
   /* A statement may run long: what it found first may have been replaced. */
   const uint64_t generation = foreign::generation();
   if (link->is_sought && link->sought_at != generation) forget_other(link);
   if (!link->is_sought) {
-    find_by_name(link, is_child);
+    find_by_name(link);
     if (!link->other) {
-      const ForeignKey before = *link->key;
-      NameLock lock(table_->in_use, is_child ? before.parent_database : before.child_database,
-                    is_child ? before.parent_table : before.child_table);
-      if (!is_child || !is_own(before))
+      const std::shared_ptr<const ForeignKey> before = link->key;
+      const OtherTable named = Side::other_of(*before);
+      NameLock lock(table_->in_use, named.database, named.table);
+      if (!is_own(*link))
         if (const int error = lock.take()) return error;
-      find_by_name(link, is_child);
+      find_by_name(link);
     }
     link->is_sought = true;
-    if (link->other && !is_child) link->plain = link->other->plain();
+    link->note_found();
   }
   *other = link->other.get();
   return 0;
 }
+
+int RowChecks::parent_of(Reference *link, LinkedIndex **parent) { return other_side(link, parent); }
+
+int RowChecks::child_of(Referrer *link, LinkedIndex **child) { return other_side(link, child); }
 
 void RowChecks::forget_other(Link *link) {
   link->other.reset();
@@ -152,7 +145,7 @@ void RowChecks::forget_other(Link *link) {
 
 /* Whether the key of a referrer was dropped since the statement began. UPDATE has no lock on children's
  * names. */
-bool RowChecks::is_gone(const Link &link) const {
+bool RowChecks::is_gone(const Referrer &link) const {
   return !with_number(foreign::keys_to(name_), link.key->number);
 }
 
@@ -178,13 +171,14 @@ int RowChecks::guard(Session *session, Link *link, Slice name, int mode) {
 }
 
 /* Whether the key refers to this table, which may be one that an ALTER makes to take its place. */
-bool RowChecks::is_own(const ForeignKey &key) const {
-  return key.parent == name_ || (is_filled_ && key.parent == foreign::altered_table(table_->in_use));
+bool RowChecks::is_own(const Reference &link) const {
+  const std::string &parent = link.key->parent;
+  return parent == name_ || (is_filled_ && parent == foreign::altered_table(table_->in_use));
 }
 
 /* A row that comes with the value it refers to. */
-bool RowChecks::refers_to_own_row(const Link &link, const uchar *record) {
-  if (!is_own(*link.key)) return false;
+bool RowChecks::refers_to_own_row(const Reference &link, const uchar *record) {
+  if (!is_own(link)) return false;
   const Columns columns(*table_);
   for (size_t i = 0; i < link.own.size(); i++) {
     const Field *field = columns.find(link.key->columns[i].parent);
@@ -211,13 +205,13 @@ static int refuse_parent(Session *session, const ForeignKey &key) {
 }
 
 /* Of the row in `record`, or, where that is nullptr, with the value that was put off. */
-int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record,
+int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Reference *link, const uchar *record,
                                Slice value, bool *found) {
   *found = false;
   /* Twice: the table may have been made anew since it was looked for. */
   for (int tries = 0; tries < 2; tries++) {
     LinkedIndex *parent;
-    if (const int error = other_side(link, true, &parent)) return error;
+    if (const int error = parent_of(link, &parent)) return error;
     if (!parent) return 0;
     if (record)
       parent->make_search(link->own, record, &search_);
@@ -226,7 +220,7 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
     else
       return HA_ERR_TABLE_DEF_CHANGED;
     /* Who fills a table has its rows in a transaction of its own. */
-    tidesdb_txn *reader = is_own(*link->key) ? txn : session->txn();
+    tidesdb_txn *reader = is_own(*link) ? txn : session->txn();
     int status = parent->look(reader, search_.slice(), TIDESDB_READ_LATEST, nullptr);
     if (status == TIDESDB_NOT_FOUND && txn == session->txn() && waits(*session)) {
       const ForeignKey &key = *link->key;
@@ -245,12 +239,12 @@ int RowChecks::look_for_parent(Session *session, tidesdb_txn *txn, Link *link, c
   return 0;
 }
 
-int RowChecks::look_for_child(Session *session, Link *link, const uchar *record, bool *found) {
+int RowChecks::look_for_child(Session *session, Referrer *link, const uchar *record, bool *found) {
   *found = false;
   tidesdb_txn *txn = session->txn();
   for (int tries = 0; tries < 2; tries++) {
     LinkedIndex *child;
-    if (const int error = other_side(link, false, &child)) return error;
+    if (const int error = child_of(link, &child)) return error;
     if (!child) return 0;
     child->make_search(link->own, record, &search_);
     int status = child->look(txn, search_.slice(), TIDESDB_READ_LATEST, &key_);
@@ -290,7 +284,7 @@ CheckedValues::Moment RowChecks::now(const Session &session) const {
 }
 
 int RowChecks::check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now,
-                               Link *link, const uchar *record) {
+                               Reference *link, const uchar *record) {
   if (refers_to_own_row(*link, record)) return 0;
   name_guard(*link, record);
   if (link->checked.has(now, guard_.slice())) return 0;
@@ -308,64 +302,29 @@ int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar 
                                 const uchar *record) {
   session->cascade().violation.clear();
   const CheckedValues::Moment moment = now(*session);
-  for (Link &link : references_) {
+  for (Reference &link : references_) {
     if (link.has_null(record) || (old_record && !link.differs(old_record, record))) continue;
     if (const int error = check_reference(session, txn, moment, &link, record)) return error;
   }
   return 0;
 }
 
-bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const {
-  for (const Link &link : referrers_)
-    if (fk_modifies_child(link.action(new_record)) && !link.has_null(record) &&
-        (!new_record || link.differs(record, new_record)))
-      return true;
-  return false;
-}
-
-/* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
-int RowChecks::act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
-                               ReferrerActions *actions) {
-  LinkedIndex *child;
-  if (const int error = other_side(link, false, &child)) return error;
-  if (!child) return HA_ERR_ROW_IS_REFERENCED;
-  /* Levels below use the handler's other buffers; of this link there is one at a time. */
-  ByteBuffer search, key;
-  child->make_search(link->own, record, &search);
-  /* A child may have another value that is equal to one that stays: it keeps that. */
-  std::vector<Field *> changed = link->fields;
-  for (size_t i = 0; new_record && i < changed.size(); i++)
-    if (!link->part_differs(link->own[i], record, new_record)) changed[i] = nullptr;
-  Session::NewestReads newest(session);
-  newest.allow_changes();
-  int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
-  while (status == TIDESDB_OK) {
-    if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    const int error = actions->act(*link->key, changed, new_record, key.slice(), search.slice());
-    const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
-    if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
-    if (error) return error;
-    status = child->look_on(session->txn(), TIDESDB_READ_LATEST, &key);
-  }
-  return status == TIDESDB_NOT_FOUND ? 0 : session->fail(status);
-}
-
 int RowChecks::check_referrers(Session *session, const uchar *record, const uchar *new_record,
                                ReferrerActions *actions) {
   session->cascade().violation.clear();
   session->note_removal();
-  for (Link &link : referrers_) {
+  for (Referrer &link : referrers_) {
     if (link.has_null(record) || (new_record && !link.differs(record, new_record))) continue;
     /* It says how the guard is named. Rows of a child that cannot be searched may refer to this one. */
     LinkedIndex *child;
-    if (const int error = other_side(&link, false, &child)) return error;
+    if (const int error = child_of(&link, &child)) return error;
     const bool acts = child && fk_modifies_child(link.action(new_record));
     if (acts) {
       bool gone;
       if (const int error = actions->open_child(*link.key, &gone)) return error;
       if (gone) continue;
       /* Who had the name may have made the table anew. */
-      if (const int error = other_side(&link, false, &child)) return error;
+      if (const int error = child_of(&link, &child)) return error;
     }
     if (!child) {
       if (is_gone(link)) continue;
@@ -380,7 +339,7 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
       continue;
     }
     /* Where other keys have actions, a row that refers to itself is gone already. InnoDB finds it still. */
-    const auto is_same = [&](const Link &reference) { return reference.key->number == link.key->number; };
+    const auto is_same = [&](const Reference &reference) { return reference.key->number == link.key->number; };
     const auto reference = std::find_if(references_.begin(), references_.end(), is_same);
     bool found = !new_record && reference != references_.end() && !reference->has_null(record) &&
                  refers_to_own_row(*reference, record);
@@ -394,13 +353,13 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
 
 int RowChecks::resolve_reference(size_t number, bool *is_there) {
   LinkedIndex *parent;
-  const int error = other_side(&references_[number], true, &parent);
+  const int error = parent_of(&references_[number], &parent);
   *is_there = parent != nullptr;
   return error;
 }
 
 int RowChecks::is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, bool *orphan) {
-  Link &link = references_[number];
+  Reference &link = references_[number];
   *orphan = false;
   if (!link.other || !current(record) || link.has_null(record) || refers_to_own_row(link, record))
     return TIDESDB_OK;
@@ -411,15 +370,16 @@ int RowChecks::is_orphan(size_t number, tidesdb_txn *txn, const uchar *record, b
 }
 
 int RowChecks::refuse_expiring(Session *session, size_t number) const {
-  const Link &link = references_[number];
+  const Reference &link = references_[number];
   return link.other && link.other->expires() ? refuse_parent(session, *link.key) : 0;
 }
 
 void RowChecks::reset() {
   forget_put_off();
-  for (std::vector<Link> *links : {&references_, &referrers_})
-    for (Link &link : *links)
-      if (link.other) link.other->reset();
+  for (const Reference &link : references_)
+    if (link.other) link.other->reset();
+  for (const Referrer &link : referrers_)
+    if (link.other) link.other->reset();
 }
 
 }  // namespace tidesdb

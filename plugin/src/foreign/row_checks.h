@@ -26,28 +26,14 @@
 #include <string>
 #include <vector>
 
+#include "foreign/actions.h"
 #include "foreign/checked_values.h"
+#include "foreign/link.h"
 #include "foreign/linked_index.h"
-#include "foreign/pending_values.h"
 #include "foreign/registry.h"
 #include "txn/session.h"
 
 namespace tidesdb {
-
-/* What changes children along with their parent. */
-class ReferrerActions {
- public:
-  virtual ~ReferrerActions() = default;
-  /* Before the first search for children in a statement: locks the child's name, so that its definition and
-     its rows' keys stay as they are to the transaction's end. *gone: there is no such key any more. */
-  virtual int open_child(const ForeignKey &key, bool *gone) = 0;
-  /* The row of the key's child under `row_key`, whose columns had the values that `search` encodes, follows
-     the parent row: `fields` are the parent's columns, nullptr in place of those that stay as they are;
-     `new_record` is nullptr of a DELETE. A row that is not there any more is done with. 0 or an error of the
-     server's. */
-  virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-                  Slice row_key, Slice search) = 0;
-};
 
 class RowChecks {
  public:
@@ -63,7 +49,7 @@ class RowChecks {
   bool is_referenced() const { return !referrers_.empty(); }
   /* Whether ON UPDATE CASCADE may give rows of the table other values. */
   bool may_follow() const {
-    for (const Link &link : references_)
+    for (const Reference &link : references_)
       if (link.key->on_update == FK_OPTION_CASCADE) return true;
     return false;
   }
@@ -120,43 +106,30 @@ class RowChecks {
   void reset();
 
  private:
-  /* One foreign key, seen from this table. */
-  struct Link {
-    std::shared_ptr<const ForeignKey> key;
-    std::vector<Field *> fields;
-    std::vector<KeyPart> own;   /* the columns here */
-    std::vector<KeyPart> plain; /* how guards are named by them; as a parent: of `other` */
-    std::unique_ptr<LinkedIndex> other;
-    foreign::Guards guards;
-    CheckedValues checked;
-    std::unique_ptr<PendingValues> pending; /* nullptr: references are not put off */
-    bool is_decided = false;                /* `pending` says so of this statement */
-    bool is_sought = false;                 /* `other` was looked for, at this generation */
-    uint64_t sought_at = 0;
-
-    enum_fk_option action(const uchar *new_record) const {
-      return new_record ? key->on_update : key->on_delete;
-    }
-    bool has_null(const uchar *record) const;
-    bool differs(const uchar *a, const uchar *b) const;
-    bool part_differs(const KeyPart &part, const uchar *a, const uchar *b) const;
-  };
-
-  bool make_link(const std::shared_ptr<const ForeignKey> &key, bool is_child, Link *link) const;
+  bool find_fields(KeySide own, Link *link) const;
+  template <class Side>
+  bool renew(std::vector<Side> *links, const ForeignKeys &keys);
   uint index_of(const Link &link) const;
-  std::unique_ptr<LinkedIndex> find_other(const Link &link, bool is_child) const;
-  void find_by_name(Link *link, bool is_child);
-  int other_side(Link *link, bool is_child, LinkedIndex **other);
+  template <class Side>
+  std::unique_ptr<LinkedIndex> find_other(const Side &link) const;
+  template <class Side>
+  void find_by_name(Side *link);
+  template <class Side>
+  int other_side(Side *link, LinkedIndex **other);
+  /* *parent, *child: nullptr where the other table is not there, or has no such index. */
+  int parent_of(Reference *link, LinkedIndex **parent);
+  int child_of(Referrer *link, LinkedIndex **child);
   void forget_other(Link *link);
-  bool is_gone(const Link &link) const;
+  bool is_gone(const Referrer &link) const;
   bool waits(const Session &session) const;
   void name_guard(const Link &link, const uchar *record);
   int guard(Session *session, Link *link, Slice name, int mode);
-  bool is_own(const ForeignKey &key) const;
-  bool refers_to_own_row(const Link &link, const uchar *record);
-  int look_for_parent(Session *session, tidesdb_txn *txn, Link *link, const uchar *record, Slice value,
+  bool is_own(const Reference &link) const;
+  bool is_own(const Referrer &) const { return false; } /* its child is looked for by name */
+  bool refers_to_own_row(const Reference &link, const uchar *record);
+  int look_for_parent(Session *session, tidesdb_txn *txn, Reference *link, const uchar *record, Slice value,
                       bool *found);
-  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now, Link *link,
+  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now, Reference *link,
                       const uchar *record);
   CheckedValues::Moment now(const Session &session) const;
 
@@ -167,12 +140,12 @@ class RowChecks {
     size_t key;
     bool operator<(const Place &other) const { return row != other.row ? row < other.row : key < other.key; }
   };
-  int decide_putting_off(Link *link);
+  int decide_putting_off(Reference *link);
   int check_put_off(Session *session, Place before);
   int check_put_off(Session *session, size_t key, Place *first);
-  int look_for_parents(Session *session, Link *link, const Slice *values, size_t count, uchar *found);
-  int look_for_child(Session *session, Link *link, const uchar *record, bool *found);
-  int act_on_children(Session *session, Link *link, const uchar *record, const uchar *new_record,
+  int look_for_parents(Session *session, Reference *link, const Slice *values, size_t count, uchar *found);
+  int look_for_child(Session *session, Referrer *link, const uchar *record, bool *found);
+  int act_on_children(Session *session, Referrer *link, const uchar *record, const uchar *new_record,
                       ReferrerActions *actions);
   int violated(Session *session, const Link &link, int error);
 
@@ -184,7 +157,8 @@ class RowChecks {
   uint rows_ = 0;         /* since begin_putting_off() */
   Place immediate_{0, 0}; /* the reference that was found violated at once */
   uint violating_row_ = 0;
-  std::vector<Link> references_, referrers_;
+  std::vector<Reference> references_;
+  std::vector<Referrer> referrers_;
   ByteBuffer search_, guard_, key_, last_key_, scratch_;
 };
 

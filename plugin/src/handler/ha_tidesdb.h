@@ -343,13 +343,15 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int end_bulk_insert() override;
   void begin_putting_off();
   int with_violating_row(int error) const;
+  int check_filled_row(tidesdb_txn *txn, const uchar *record);
+
+  /* foreign_actions.cc */
   int apply_with_actions(const uchar *old_record, const uchar *new_record,
                          const std::function<int()> &check_references);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
   int open_child(const tidesdb::ForeignKey &key, bool *gone) override;
   int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
           Slice row_key, Slice search) override;
-  int check_filled_row(tidesdb_txn *txn, const uchar *record);
 
   /* unique_lookups.cc */
   int decide_unique_lookups();

@@ -1,0 +1,44 @@
+#include "foreign/actions.h"
+
+#include "sql_class.h"
+
+#include "foreign/row_checks.h"
+
+namespace tidesdb {
+
+bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const {
+  for (const Referrer &link : referrers_)
+    if (fk_modifies_child(link.action(new_record)) && !link.has_null(record) &&
+        (!new_record || link.differs(record, new_record)))
+      return true;
+  return false;
+}
+
+/* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
+int RowChecks::act_on_children(Session *session, Referrer *link, const uchar *record, const uchar *new_record,
+                               ReferrerActions *actions) {
+  LinkedIndex *child;
+  if (const int error = child_of(link, &child)) return error;
+  if (!child) return HA_ERR_ROW_IS_REFERENCED;
+  /* Levels below use the handler's other buffers; of this link there is one at a time. */
+  ByteBuffer search, key;
+  child->make_search(link->own, record, &search);
+  /* A child may have another value that is equal to one that stays: it keeps that. */
+  std::vector<Field *> changed = link->fields;
+  for (size_t i = 0; new_record && i < changed.size(); i++)
+    if (!link->part_differs(link->own[i], record, new_record)) changed[i] = nullptr;
+  Session::NewestReads newest(session);
+  newest.allow_changes();
+  int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
+  while (status == TIDESDB_OK) {
+    if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
+    const int error = actions->act(*link->key, changed, new_record, key.slice(), search.slice());
+    const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
+    if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
+    if (error) return error;
+    status = child->look_on(session->txn(), TIDESDB_READ_LATEST, &key);
+  }
+  return status == TIDESDB_NOT_FOUND ? 0 : session->fail(status);
+}
+
+}  // namespace tidesdb
