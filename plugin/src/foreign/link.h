@@ -69,7 +69,9 @@ struct Referrer : Link {
     if (other) plain = other->plain();
   }
 
-  enum_fk_option action(const uchar *new_record) const { return new_record ? key->on_update : key->on_delete; }
+  enum_fk_option action(const uchar *new_record) const {
+    return new_record ? key->on_update : key->on_delete;
+  }
 };
 
 }  // namespace tidesdb

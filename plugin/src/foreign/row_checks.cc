@@ -72,9 +72,9 @@ bool RowChecks::refresh() {
   generation_ = generation;
   ForeignKeys references = foreign::keys_of(name_);
   if (is_filled_)
-    references.erase(std::remove_if(references.begin(), references.end(),
-                                    [](const auto &key) { return !key->is_new; }),
-                     references.end());
+    references.erase(
+        std::remove_if(references.begin(), references.end(), [](const auto &key) { return !key->is_new; }),
+        references.end());
   const bool references_changed = renew(&references_, references);
   const bool referrers_changed = renew(&referrers_, foreign::keys_to(name_));
   return references_changed || referrers_changed;
@@ -339,7 +339,9 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
       continue;
     }
     /* Where other keys have actions, a row that refers to itself is gone already. InnoDB finds it still. */
-    const auto is_same = [&](const Reference &reference) { return reference.key->number == link.key->number; };
+    const auto is_same = [&](const Reference &reference) {
+      return reference.key->number == link.key->number;
+    };
     const auto reference = std::find_if(references_.begin(), references_.end(), is_same);
     bool found = !new_record && reference != references_.end() && !reference->has_null(record) &&
                  refers_to_own_row(*reference, record);

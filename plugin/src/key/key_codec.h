@@ -1,5 +1,6 @@
 /*
-  Keys: what stands in the families of a table's indexes, and back (docs/format/rows.md).
+  Keys: what stands in the families of a table's indexes, and back (docs/format/rows.md). This puts the parts
+  of a key together; key/encode_part.cc and key/decode_part.cc make one part of a column and back.
 
   A KeyCodec belongs to one open TABLE and one of its indexes; it keeps pointers into the TABLE and
   a scratch buffer, so it is used by one handler only. Keys that it makes sort by memcmp as the

@@ -1,8 +1,9 @@
 /*
   One part of a key: how a column becomes bytes in memcmp order, and back (docs/format/rows.md).
 
-  compile_key_part() decides once, from the column's type, which encoder applies; encoding is then a
-  switch over a small struct, without a virtual call for the common types. Value pointers are into a
+  compile_key_part() decides once, from the column's type, which encoder applies (key/key_part.cc). Encoding
+  (key/encode_part.cc) and decoding (key/decode_part.cc) are then switches over a small struct, without a
+  virtual call for the common types. Value pointers are into a
   record or into a key image: both hold the same bytes for types of constant width; for strings the
   caller says where the bytes are.
 */
@@ -85,7 +86,20 @@ bool can_stand_for(const KeyPart &of, const KeyPart &in, KeyPart *as);
 bool skip_part(const KeyPart &part, const uchar **at, const uchar *end, bool *is_null);
 
 /* Whether append_unpack_part writes anything for values of this part that are not NULL. */
-bool part_has_unpack(const KeyPart &part);
+inline bool part_has_unpack(const KeyPart &part) {
+  if (!part.covering) return false;
+  switch (part.kind) {
+    case KeyPart::Kind::FLOAT:
+    case KeyPart::Kind::DOUBLE:
+    case KeyPart::Kind::IMAGE:
+    case KeyPart::Kind::WEIGHTS:
+      return true;
+    case KeyPart::Kind::TEXT_BYTES:
+      return part.pad_space && part.storage != KeyPart::Storage::CHAR;
+    default:
+      return false;
+  }
+}
 void append_unpack_part(const KeyPart &part, const uchar *record, ByteBuffer *out);
 bool skip_unpack_part(const KeyPart &part, const uchar **unpack, const uchar *unpack_end);
 
