@@ -140,9 +140,7 @@ impl Error {
             Error::DiskFull(_) | Error::Busy(_) | Error::Interrupted => true,
             Error::Io { source, .. } => matches!(
                 source.raw_os_error(),
-                Some(
-                    libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT
-                )
+                Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN | libc::EINTR)
             ),
             _ => false,
         }
@@ -189,7 +187,9 @@ mod tests {
         for code in [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EINTR, libc::ENOSPC] {
             assert!(of(code).is_transient(), "{}", of(code));
         }
-        for error in [of(libc::EIO), of(libc::ENOENT), Error::corruption("/f", 0, "what")] {
+        for error in
+            [of(libc::EIO), of(libc::ENOENT), of(libc::ETIMEDOUT), Error::corruption("/f", 0, "what")]
+        {
             assert!(!error.is_transient(), "{error}");
         }
     }

@@ -32,13 +32,14 @@ impl Maintenance {
         self.store.family_options(family).filter(|_| !waits())
     }
 
-    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. What passes, and
-    /// the end of the store, is nobody's fault.
+    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. What passes is no
+    /// file's fault, and the family waits with it: another's merge may need less. The end of the store is nobody's.
     fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
-        if error.is_transient() {
+        if matches!(error, Error::Interrupted) {
             return;
         }
-        match self.store.versions.unreadable_input(error, files) {
+        let unreadable = self.store.versions.unreadable_input(error, files).filter(|_| !error.is_transient());
+        match unreadable {
             Some(file) => self.reservations.set_aside().note_table(family, file),
             None => self.reservations.set_aside().note_family(family),
         }
@@ -104,7 +105,10 @@ impl Maintenance {
             None => self.store.log(LogLevel::Info, &format!("merge of {family}: {record}")),
             Some(Error::DiskFull(_) | Error::Interrupted) => {}
             Some(error) => {
-                let what = "is tried again without what cannot be read";
+                let what = match error.is_transient() {
+                    true => "is tried again after a pause",
+                    false => "is tried again without what cannot be read",
+                };
                 self.store.log(LogLevel::Error, &format!("a merge of {family} failed and {what}: {error}"));
             }
         }
@@ -196,7 +200,7 @@ impl Maintenance {
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
-            if !error.is_transient() {
+            if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
                 self.reservations.set_aside().note_file(task.file);
             }
         })?;
@@ -299,6 +303,7 @@ impl Maintenance {
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
             self.store.install(done.edit)?;
+            self.store.pressure.no_space.forget(family.id());
             self.reservations.set_aside().merged(family.id(), &task.held().files);
             drop((levels, reservation));
             self.after_compaction();

@@ -112,4 +112,25 @@ mod tests {
         assert_eq!((found.map(|found| found.0), &value[..]), (Some(given_up), &b"new"[..]));
         db.store.snapshots.release(snapshot);
     }
+
+    /// A flush that begins tells all scanners of what is visible; what the log can lose hides no older version for that.
+    #[test]
+    fn the_oldest_snapshot_passes_nothing_that_the_log_can_lose() {
+        let disk = FaultyDisk::new(2);
+        let options = Options { sync_mode: SyncMode::None, compaction_threads: 0, ..Options::default() };
+        let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        db.set_live_options(&LiveOptions { sync_mode: SyncMode::Full, ..db.live_options() })
+            .expect("changes");
+        // As a commit stands before its sync.
+        db.store.live.set_sync_mode(SyncMode::None);
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.put(&family, b"k", b"v").expect("puts");
+        txn.commit().expect("commits");
+        let (durable, visible) = (db.store.wal.durable_seq(), db.store.pipeline.visible_seq());
+        assert!(durable < visible);
+        db.store.live_snapshots(visible);
+        assert!(db.store.refresh_oldest_snapshot() <= durable);
+    }
 }

@@ -36,7 +36,8 @@ impl NoSpaceBackoff {
     /// A merge of `bytes` found the disk full in `call`; `free` bytes were there when it began. One that had room failed
     /// for other reasons, a quota or a file system's own.
     pub fn note(&self, family: FamilyId, bytes: u64, free: u64, call: &str) {
-        let needed = (free / 2 < bytes).then(|| free.saturating_add(free / 8));
+        let more = (free / 8).max(bytes / 8).max(1);
+        let needed = (free / 2 < bytes).then(|| free.saturating_add(more));
         let failed = Failed { call: call.to_string(), needed, until: Instant::now() + PAUSE };
         self.families.lock().insert(family, failed);
     }
@@ -60,7 +61,7 @@ impl NoSpaceBackoff {
         self.families.lock().values().next().map(|failed| failed.call.clone())
     }
 
-    /// Whether merges of the family wait for space: an eighth more than was too little.
+    /// Whether merges of the family wait for space: an eighth more than was too little, or than they are long.
     pub fn holds(&self, family: FamilyId, free: impl FnOnce() -> u64) -> bool {
         let families = self.families.lock();
         families.get(&family).is_some_and(|failed| failed.needed.is_some() && failed.lasts(free()))
@@ -80,6 +81,11 @@ mod tests {
         assert!(!backoff.holds(1, || 1200));
         assert!(!backoff.holds(2, || unreachable!("it had room")));
         assert!(!backoff.holds(3, || unreachable!("nobody asks for a family that fitted")));
+        backoff.note(4, 800, 0, "write of '4'");
+        assert!(backoff.holds(4, || 0) && backoff.holds(4, || 99) && !backoff.holds(4, || 100));
+        backoff.look_again(|_| true, || 0);
+        assert!(backoff.holds(4, || 0), "the disk has no byte");
+        backoff.forget(4);
         assert!(backoff.lacks_space().is_some());
         backoff.forget(1);
         assert_eq!(backoff.lacks_space().as_deref(), Some("write of '2'"));

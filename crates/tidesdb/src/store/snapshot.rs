@@ -103,11 +103,12 @@ impl Snapshots {
     /// Recomputes the oldest snapshot, unless another thread is at it. `newest`: the bound of snapshots to come.
     pub fn refresh_oldest_snapshot(&self, newest: impl Fn() -> Seq) -> Seq {
         if let Some(_one) = self.scanning.try_lock() {
-            self.scan_bound.fetch_max(newest(), SeqCst);
+            // Not the bound that is there: a flush's or a merge's passes what the log can still lose.
+            let newest = newest();
+            self.scan_bound.fetch_max(newest, SeqCst);
             in_order();
-            let scan_bound = self.scan_bound.load(SeqCst);
             let oldest = self.live(|_| {});
-            self.oldest_snapshot.fetch_max(oldest.min(scan_bound), SeqCst);
+            self.oldest_snapshot.fetch_max(oldest.min(newest), SeqCst);
         }
         self.oldest_snapshot()
     }
