@@ -50,7 +50,7 @@ tidelab compare   two kept runs, the worst change first
 tidelab doctor    missing parts of this machine, the cost of the drivers, the ceilings
 
 make demo, make bench and make bench-tpcc call it with all it needs. tidelab COMMAND --help lists options,
-docs/tidelab.md says how it measures and what is in its files.";
+docs/tidelab.md has the options, docs/tidelab-method.md says how it measures.";
 
 /// Servers and statements get these paths, and are not where this process is.
 fn absolute(path: &str) -> std::io::Result<PathBuf> {

@@ -1,5 +1,5 @@
 //! A kept run as tables for other programs: `summary.csv`, `cells.csv`, `seconds.csv` and
-//! `summary.json`. `docs/tidelab.md` has the columns.
+//! `summary.json`. `docs/run-format.md` has the columns.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The files of a benchmark: JSON with everything, and tables as CSV. `docs/tidelab.md` has their fields.
+//! The files of a benchmark: JSON with everything, and tables as CSV. `docs/run-format.md` has their fields.
 
 use std::fs;
 use std::path::{Path, PathBuf};
