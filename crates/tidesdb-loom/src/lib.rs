@@ -1,9 +1,9 @@
 //! The small protocols between the engine's threads, run by loom in every interleaving.
 //!
 //! The files are the engine's own, at the places in the tree of modules that they have there; `build.rs`
-//! sets `cfg(loom)`, under which they take loom's atomics, mutexes and threads, and their models (`cfg(all(test,
-//! loom))`, at the end of each) become tests of this crate. What they name outside of themselves stands
-//! here in short. So the models are built alongside the engine, within its target directory and from its
+//! sets `cfg(loom)`, under which `sync.rs` gives them loom's atomics, mutexes and threads, and their models
+//! (`cfg(all(test, loom))`, at the end of each) become tests of this crate. What they name outside of themselves
+//! stands here in short. So the models are built alongside the engine, within its target directory and from its
 //! compiled dependencies, and belong to `cargo test --workspace`.
 //!
 //! `LOOM_MAX_PREEMPTIONS` bounds what a model tries, `LOOM_LOG=1` shows what it does (loom's documentation).
@@ -12,6 +12,9 @@
 #![allow(dead_code)]
 // Bounds of patience are 0 under loom.
 #![allow(clippy::absurd_extreme_comparisons, clippy::reversed_empty_ranges)]
+
+#[path = "../../tidesdb/src/sync.rs"]
+mod sync;
 
 #[path = "../../tidesdb/src/types.rs"]
 mod types;

@@ -16,6 +16,10 @@ use tidesdb::Compression;
 #[allow(dead_code, missing_docs)]
 mod memory_disk;
 
+mod sync {
+    pub use parking_lot::{Mutex, RwLock};
+}
+
 use std::path::Path;
 use std::sync::Arc;
 

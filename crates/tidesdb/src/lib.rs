@@ -56,11 +56,11 @@
 //!
 //! # The rooms
 //!
-//! Each module uses only those before it in this list: `error`, `options`, `types`, `ttl`, `memory_gauge`, `latency`; `io` (the
-//! one trait to the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`;
-//! `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`;
-//! `db`; `backup`; `api` (the types of this page). The module `internal` hands out the parts that the C interface, the
-//! tests and the laboratory work with.
+//! Each module uses only those before it in this list: `sync` (locks); `error`, `options`, `types`, `ttl`, `memory_gauge`,
+//! `latency`; `io` (the one trait to the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging,
+//! pruning); `memtable`; `wal`; `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared
+//! by reads and commits); `txn`; `db`; `backup`; `api` (the types of this page). The module `internal` hands out the
+//! parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
 //! rooms.
 
@@ -82,6 +82,7 @@ mod memory_gauge;
 mod memtable;
 mod options;
 mod store;
+mod sync;
 mod table;
 mod ttl;
 mod txn;

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 22] = [
+const ROOMS: [&str; 23] = [
+    "sync",
     "error",
     "options",
     "types",
@@ -162,6 +163,61 @@ fn one_module_alone_is_public() {
         lib.contains("#[doc(hidden)]\npub mod internal;"),
         "programs that embed the engine do not see it"
     );
+}
+
+/// The names that a path or a list after `prefix` begins with: of `std::sync::{Arc, Mutex}` both.
+fn names_after(code: &str, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices(prefix) {
+        let rest = &code[at + prefix.len()..];
+        let list = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default(),
+        };
+        found.extend(list.split(',').map(|name| name.trim().to_string()));
+    }
+    found
+}
+
+/// Why a text may not stand outside of `sync.rs`.
+fn bypasses_sync(code: &str) -> Option<String> {
+    if let Some(at) = ["parking_lot", "loom::"].iter().find(|name| code.contains(**name)) {
+        return Some((*at).to_string());
+    }
+    let waits = |prefix: &str, allowed: &[&str]| {
+        names_after(code, prefix).into_iter().find(|name| !allowed.contains(&name.as_str()))
+    };
+    let lock = waits("std::sync::", &["Arc", "Weak", "OnceLock", "atomic", "atomic::Ordering"]);
+    let park = names_after(code, "thread::")
+        .into_iter()
+        .find(|name| ["park", "park_timeout", "yield_now", "current", "scope"].contains(&name.as_str()));
+    let spin = names_after(code, "hint::").into_iter().find(|name| name == "spin_loop");
+    lock.or(park).or(spin)
+}
+
+#[test]
+fn one_file_names_the_locks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut against = Vec::new();
+    for file in files {
+        let path = file.strip_prefix(&root).unwrap();
+        if path == Path::new("sync.rs") || is_test(path) {
+            continue;
+        }
+        let text = code_of(&fs::read_to_string(&file).unwrap());
+        // Models stand last, and so do unit tests beside a model.
+        let end = text.find("#[cfg(all(test, ").unwrap_or(text.len());
+        if let Some(name) = bypasses_sync(&text[..end]) {
+            against.push(format!("{} names {name}", path.display()));
+        }
+    }
+    assert!(against.is_empty(), "take these from crate::sync:\n{}", against.join("\n"));
+    assert_eq!(bypasses_sync("use std::sync::{Arc, Mutex};").as_deref(), Some("Mutex"));
+    assert_eq!(bypasses_sync("let (a, b) = std::sync::mpsc::channel();").as_deref(), Some("mpsc"));
+    assert_eq!(bypasses_sync("std::thread::park();").as_deref(), Some("park"));
+    assert_eq!(bypasses_sync("use std::sync::atomic::Ordering;\nuse std::sync::{Arc, OnceLock};"), None);
 }
 
 #[test]

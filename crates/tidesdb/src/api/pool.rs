@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::db;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 use crate::txn::transaction::{Transaction, TransactionOptions};
 
 /// Objects kept for their next use; beyond them they are freed.

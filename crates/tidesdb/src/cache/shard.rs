@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
-
 use super::frame::BlockRef;
+use crate::sync::RwLock;
 use crate::types::FileNo;
 
 /// Bytes charged for a block besides its frame: its slot, with the table at half load on average.

@@ -14,7 +14,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Bytes of a slab.
 const SLAB: usize = 256 << 10;

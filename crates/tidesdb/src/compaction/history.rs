@@ -6,12 +6,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::job::Compacted;
 use super::picker::{Reason, Task};
 use crate::error::{Error, Result};
 use crate::format::units::{Bytes, Micros};
+use crate::sync::Mutex;
 use crate::types::FamilyId;
 
 /// Compactions that are remembered when they are over.

@@ -7,8 +7,6 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::db::maintenance::Maintenance;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
@@ -21,6 +19,7 @@ use crate::store::memory;
 use crate::store::memtables::{Sealed, Stuck};
 use crate::store::sealed_runs::CommittedRuns;
 use crate::store::view::Flushable;
+use crate::sync::{Condvar, Mutex};
 use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 use crate::wal::FullFor;
@@ -426,7 +425,7 @@ impl Maintenance {
             if self.store.live.max_memory() > 0 {
                 self.store.keep_memory_bound();
             }
-            std::thread::park_timeout(memory::INTERVAL);
+            crate::sync::park_timeout(memory::INTERVAL);
         }
     }
 

@@ -8,14 +8,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::db::dictionary::{counter_key, number};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
+use crate::sync::{Condvar, Mutex};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{ArcMutexGuard, RawMutex};
-
 use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
@@ -12,6 +10,7 @@ use crate::options::{FamilyOptions, LogLevel};
 use crate::store::catalog::syncs_at_intervals;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
+use crate::sync::ArcMutexGuard;
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY};
 use crate::version::Edit;
@@ -38,7 +37,7 @@ pub struct Ddl {
     dropped: Vec<Arc<Family>>,
     next_family: FamilyId,
     kind: Option<DdlKind>,
-    _one: ArcMutexGuard<RawMutex, ()>,
+    _one: ArcMutexGuard<()>,
 }
 
 impl Maintenance {

@@ -4,13 +4,12 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::compaction::history::History;
 use crate::db::background::{CompactionThreads, WorkSignal};
 use crate::db::counters::CounterRefill;
 use crate::error::Result;
 use crate::store::Store;
+use crate::sync::Mutex;
 use crate::txn::Transactions;
 use crate::types::DICTIONARY;
 use crate::version::reservations::CompactionReservations;

@@ -4,10 +4,10 @@
 use std::io;
 
 use lz4::block::CompressionMode;
-use parking_lot::Mutex;
 use zstd::bulk;
 
 use crate::options::Compression;
+use crate::sync::Mutex;
 
 /// Largest payload that LZ4's block mode takes, in bytes.
 const LZ4_MAX_INPUT: usize = 0x7e00_0000;

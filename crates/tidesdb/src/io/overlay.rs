@@ -13,10 +13,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::error::{Error, Result};
+use crate::sync::{Mutex, RwLock};
 
 /// Bytes of a page. Changes of a file are kept page by page.
 const PAGE: u64 = 4096;

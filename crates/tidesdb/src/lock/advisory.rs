@@ -9,14 +9,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{Holdings, LockOwner};
 use super::shard::{TABLE_ENTRY, TABLE_SHARD};
 use super::{AdvisoryLock, Granted, Mode, Policy};
 use crate::error::{Error, Result};
+use crate::sync::MutexGuard;
 use crate::types::FamilyId;
 
 impl LockManager {

@@ -4,14 +4,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{Holdings, LockOwner};
 use super::shard::TABLE_SHARD;
 use super::Policy;
 use crate::error::{Error, Result};
+use crate::sync::MutexGuard;
 
 /// Locks after which an owner adds them to the manager's sum: small transactions never touch it.
 const STEP: usize = 1024;

@@ -248,7 +248,7 @@ impl LockManager {
         owner: &'o Arc<LockOwner>,
         family: FamilyId,
         policy: Policy,
-    ) -> Result<Option<(parking_lot::MutexGuard<'o, Holdings>, usize)>> {
+    ) -> Result<Option<(crate::sync::MutexGuard<'o, Holdings>, usize)>> {
         let mut holdings = owner.holdings.lock();
         let at = self.family_use(&mut holdings, family);
         let table = holdings.families[at].table;

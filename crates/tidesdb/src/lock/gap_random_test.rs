@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rand::{rngs::StdRng, Rng, SeedableRng};
 
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::Error;
+use crate::sync::Mutex;
 
 /// Committed keys, under one mutex: what a store would show to a current read. And who did what last.
 #[derive(Default)]

@@ -36,8 +36,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
@@ -47,6 +45,7 @@ use super::shard::{EntryPlace, FamilyLocks, TABLE_SHARD};
 use super::wait::{grant_waiters, Wakes};
 use super::{Mode, Policy};
 use crate::error::Result;
+use crate::sync::{Mutex, RwLock};
 use crate::types::FamilyId;
 
 /// Keys of one family that an owner has locked exclusively.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rand::{rngs::StdRng, Rng, SeedableRng};
 
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 const KEYS: u8 = 6;
 

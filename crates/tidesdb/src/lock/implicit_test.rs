@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use parking_lot::Mutex;
 
 use super::test_script::check;
 use super::*;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 /// Stands for the keys in files.
 pub(super) struct Keys(pub(super) BTreeSet<Vec<u8>>);

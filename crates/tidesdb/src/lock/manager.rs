@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
-
 use super::key::Probe;
 use super::listing::{describe, describe_range};
 use super::mode::Mask;
@@ -16,6 +14,7 @@ use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{Clock, Granted, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
 use crate::error::{Error, Result};
+use crate::sync::{yield_now, Mutex, MutexGuard, RwLock};
 use crate::types::FamilyId;
 
 /// Families that an owner remembers from one transaction to the next.
@@ -246,7 +245,7 @@ impl LockManager {
             family.is_advisory = false;
         }
         while owner.pins.load(Acquire) != 0 {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
@@ -275,7 +274,7 @@ impl LockManager {
         // Reports pin under this latch: those that did so before are seen below, later ones see no cookie.
         drop(self.waits.lock());
         while owner.pins.load(Acquire) != 0 {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 

@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::implicit::OwnImplicitLocks;
 use super::mode::Mask;
 use super::shard::{EntryId, EntryPlace, FamilyLocks};
 use super::wait_cell::WaitCell;
+use crate::sync::Mutex;
 
 /// A holder of locks: one for each transaction. It may be used again for the next one
 /// ([`LockOwner::restart`]), which saves the allocations.

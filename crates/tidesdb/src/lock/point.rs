@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
 use super::escalation::LockBudget;
 use super::key::Probe;
 use super::manager::LockManager;
@@ -14,6 +12,7 @@ use super::shard::EntryId;
 use super::wait::Wanted;
 use super::{Granted, Policy};
 use crate::error::{Error, Result};
+use crate::sync::MutexGuard;
 use crate::types::FamilyId;
 
 impl LockManager {

@@ -8,8 +8,6 @@ use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
-
 use super::gap_set::{GapSet, Published, Span};
 use super::implicit::ImplicitLocks;
 use super::index::OrderedIndex;
@@ -19,6 +17,7 @@ use super::owner::LockOwner;
 use super::queue::{GapConflict, Queue};
 use super::slab::Slab;
 use super::WaitObserver;
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use crate::types::FamilyId;
 
 /// Number of an entry within its shard.

@@ -16,11 +16,11 @@ use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
 use expect_test::Expect;
-use parking_lot::Mutex;
 
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::Error;
+use crate::sync::Mutex;
 use crate::types::FamilyId;
 
 #[derive(Default)]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use self::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// How another thread ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,52 +96,17 @@ impl WaitCell {
             if left == Some(Duration::ZERO) {
                 return Woken::TimedOut;
             }
-            state = sync::wait(&self.changed, state, left);
+            match left {
+                Some(left) => {
+                    self.changed.wait_for(&mut state, left);
+                }
+                None => self.changed.wait(&mut state),
+            }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitState> {
-        sync::lock(&self.state)
-    }
-}
-
-#[cfg(not(loom))]
-mod sync {
-    pub(super) use parking_lot::{Condvar, Mutex, MutexGuard};
-    use std::time::Duration;
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock()
-    }
-
-    pub(super) fn wait<'a, T>(
-        condvar: &Condvar,
-        mut guard: MutexGuard<'a, T>,
-        left: Option<Duration>,
-    ) -> MutexGuard<'a, T> {
-        match left {
-            Some(left) => drop(condvar.wait_for(&mut guard, left)),
-            None => condvar.wait(&mut guard),
-        }
-        guard
-    }
-}
-
-#[cfg(loom)]
-mod sync {
-    pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
-    use std::time::Duration;
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().expect("no thread panics under a wait_cell-over's mutex")
-    }
-
-    pub(super) fn wait<'a, T>(
-        condvar: &Condvar,
-        guard: MutexGuard<'a, T>,
-        _left: Option<Duration>,
-    ) -> MutexGuard<'a, T> {
-        condvar.wait(guard).expect("no thread panics under a wait_cell-over's mutex")
+        self.state.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Size of an arena's first chunk: small, so that a store of small memtables stays small.
 const FIRST_CHUNK: usize = 64 << 10;

@@ -6,10 +6,9 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use parking_lot::Mutex;
-
 use super::arena::Arena;
 use super::tree::{Shape, Tree};
+use crate::sync::Mutex;
 use crate::types::FamilyId;
 
 /// Slots of the first table; a power of two, as all table sizes.

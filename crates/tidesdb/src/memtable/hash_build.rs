@@ -9,12 +9,11 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use super::arena::Arena;
 use super::hash_index::{hash_of, TableRef};
 use super::node::{Header, NodeRef, Restart};
 use super::tree::{Tree, Way};
+use crate::sync::Mutex;
 
 /// Trees of fewer keys have no index: their nodes stay in the processor's cache.
 const FEWEST_KEYS: u64 = if cfg!(any(test, loom)) { 100 } else { 1024 };

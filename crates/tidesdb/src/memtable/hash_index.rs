@@ -28,17 +28,13 @@
 //! says that a key is absent. Readers load a table's state before its slots, so what they conclude from
 //! it holds for what they find. The model at the end of the file tries this under loom.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::arena::Arena;
 use super::node::{prefetch, prefetch_record};
 use super::record::{Record, RecordRef};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
 /// A record's address with sixteen bits of its key's hash above it; null while free.
 type HashSlot = AtomicPtr<Record>;

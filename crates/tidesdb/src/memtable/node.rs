@@ -16,10 +16,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crossbeam_utils::Backoff;
-
 use super::arena::Arena;
 use super::record::{Record, RecordRef};
+use crate::sync::SpinWait;
 
 /// Bytes of the common prefix that stand in the node itself; of a longer one the rest is compared
 /// with a key.
@@ -243,13 +242,13 @@ impl<'a> NodeRef<'a> {
 
     #[cold]
     fn wait_unlatched(self) -> u64 {
-        let backoff = Backoff::new();
+        let wait = SpinWait::default();
         loop {
             let version = self.header().version.load(Ordering::Acquire);
             if version & 1 == 0 {
                 return version;
             }
-            backoff.snooze();
+            wait.turn();
         }
     }
 

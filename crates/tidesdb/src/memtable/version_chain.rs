@@ -10,16 +10,13 @@
 //!
 //! Compiled against `loom`'s atomics under `cfg(loom)`; the model is at the end of the file.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-
 use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use crate::cache::work;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::SpinWait;
 use crate::types::{Entry, Kind, Seq};
 
 const SEQ_BITS: u32 = 56;
@@ -30,13 +27,13 @@ const SHORT_WALK: u32 = 8;
 
 /// Written once, before the version is linked; loom watches that every reader comes after the link.
 #[cfg(loom)]
-type Stamp = loom::cell::UnsafeCell<u64>;
+type Stamp = crate::sync::UnsafeCell<u64>;
 #[cfg(not(loom))]
 type Stamp = u64;
 
 #[cfg(loom)]
 fn stamp_of(stamp: u64) -> Stamp {
-    let cell = loom::cell::UnsafeCell::new(0);
+    let cell = Stamp::new(0);
     // Loom watches writes through the cell only, not its making.
     // SAFETY: nobody else has it.
     cell.with_mut(|at| unsafe { *at = stamp });
@@ -291,7 +288,7 @@ impl Chain {
 
     /// Takes the latch; returns the rest of its word.
     fn latch(&self) -> u32 {
-        let mut wait = Wait::new();
+        let wait = SpinWait::default();
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & LATCHED == 0
@@ -308,28 +305,6 @@ impl Chain {
 
     fn unlatch(&self, skips: u32) {
         self.state.store(skips & !LATCHED, Ordering::Release);
-    }
-}
-
-/// Waits for a latch: spins, then yields.
-struct Wait {
-    #[cfg(not(loom))]
-    backoff: crossbeam_utils::Backoff,
-}
-
-impl Wait {
-    fn new() -> Wait {
-        Wait {
-            #[cfg(not(loom))]
-            backoff: crossbeam_utils::Backoff::new(),
-        }
-    }
-
-    fn turn(&mut self) {
-        #[cfg(not(loom))]
-        self.backoff.snooze();
-        #[cfg(loom)]
-        loom::thread::yield_now();
     }
 }
 

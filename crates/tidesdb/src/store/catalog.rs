@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::RwLock;
-
 use crate::error::{Error, Result};
 use crate::options::{FamilyOptions, SyncMode};
 use crate::store::family::Family;
 use crate::store::Store;
+use crate::sync::RwLock;
 use crate::types::{FamilyId, DICTIONARY};
 
 /// The families of a store.

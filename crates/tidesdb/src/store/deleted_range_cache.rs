@@ -14,36 +14,8 @@
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(not(loom))]
-mod primitives {
-    pub(super) use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
-
-    pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-        lock.read()
-    }
-
-    pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-        lock.write()
-    }
-}
-
-#[cfg(loom)]
-mod primitives {
-    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
-    pub(super) use loom::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-    pub(super) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-        lock.read().expect("no thread panics in the model")
-    }
-
-    pub(super) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-        lock.write().expect("no thread panics in the model")
-    }
-}
-
-use primitives::{read, write, AtomicU64, Ordering, RwLock};
-
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::RwLock;
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
 /// Parts of the families, by number: one bit for each tells whether it has ranges.
@@ -175,10 +147,10 @@ impl DeletedRangeCache {
     fn remove(&self, family: FamilyId, hit: impl Fn(&Bounds) -> bool) {
         let shard = self.shard(family);
         let is_hit = |ranges: &Vec<DeletedRange>| ranges.iter().any(|range| hit(&range.bounds));
-        if !ranges_of(&read(shard), family).is_some_and(is_hit) {
+        if !ranges_of(&shard.read(), family).is_some_and(is_hit) {
             return;
         }
-        let mut shard = write(shard);
+        let mut shard = shard.write();
         if let Some(ranges) = ranges_of_mut(&mut shard, family) {
             ranges.retain(|range| !hit(&range.bounds));
             shard.retain(|of| !of.ranges.is_empty());
@@ -195,7 +167,7 @@ impl DeletedRangeCache {
         if !self.may_have(family) {
             return None;
         }
-        let shard = read(self.shard(family));
+        let shard = self.shard(family).read();
         let fits =
             |range: &&DeletedRange| range.since.is_some_and(|since| since <= seq) && range.bounds.has(key);
         let range = ranges_of(&shard, family)?.iter().rev().find(fits)?;
@@ -218,7 +190,7 @@ impl DeletedRangeCache {
         }
         let Some(id) = self.add_candidate(family, bounds, seen) else { return };
         let ordered = last_ordered();
-        let mut shard = write(self.shard(family));
+        let mut shard = self.shard(family).write();
         let ranges = ranges_of_mut(&mut shard, family);
         if let Some(range) = ranges.and_then(|ranges| ranges.iter_mut().find(|range| range.id == id)) {
             range.ordered = ordered;
@@ -248,7 +220,7 @@ impl DeletedRangeCache {
     /// Confirms what the scan confirms. The number of a new candidate, unless one says as much or others are worth
     /// more.
     fn add_candidate(&self, family: FamilyId, bounds: &Bounds, seen: Seen) -> Option<u64> {
-        let mut shard = write(self.shard(family));
+        let mut shard = self.shard(family).write();
         let known = shard.iter().any(|of| of.family == family);
         if !known {
             if shard.len() == FAMILIES_OF_SHARD {
@@ -426,7 +398,7 @@ mod tests {
             }
         }
         for shard in &ranges.shards {
-            let shard = read(shard);
+            let shard = shard.read();
             assert!(shard.len() <= FAMILIES_OF_SHARD);
             assert!(shard.iter().all(|of| of.ranges.len() <= RANGES_OF_FAMILY));
         }

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::error::{Error, Result};
 use crate::options::FamilyOptions;
 use crate::store::counter::Counter;
+use crate::sync::{Mutex, RwLock};
 use crate::types::{FamilyId, Seq};
 
 /// Counters of a family are numbered below this.

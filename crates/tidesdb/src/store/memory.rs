@@ -9,12 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::memory_gauge::{READ_AHEAD, SORTS, TABLE_WRITERS};
 use crate::options::live::LiveOptions;
 use crate::store::Store;
+use crate::sync::Mutex;
 
 /// Times that a large row is in memory at once: in the transaction, as the file's block, and compressed.
 const COPIES: u64 = 3;

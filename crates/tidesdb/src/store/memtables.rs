@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::store::view::{Flushable, ReadView};
 use crate::store::Store;
+use crate::sync::{Condvar, Mutex};
 use crate::types::{MemtableId, Seq};
 use crate::wal::WaitLimit;
 

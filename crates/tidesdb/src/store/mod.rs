@@ -30,7 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
@@ -48,6 +47,7 @@ use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
 use crate::store::ttl_clock::{Moment, TtlClock};
 use crate::store::view::{Flushable, ReadView};
+use crate::sync::Mutex;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;

@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
 use crate::types::FamilyId;
 
 /// Time after which a merge is tried again although there is no more space: it may be another one.

@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::store::commit_batch::{CommitBatch, Ordered};
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::visible_seq::{VisibleSeq, Work};
+use crate::sync::{Condvar, Mutex};
 use crate::types::Seq;
 use crate::wal::{Ticket, WaitLimit};
 

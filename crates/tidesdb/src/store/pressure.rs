@@ -4,8 +4,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::compaction::write_controller::{self, Cause, Delay, Pressure};
 use crate::error::{Error, Result};
 use crate::format::units::Micros;
@@ -14,6 +12,7 @@ use crate::options::LogLevel;
 use crate::store::memory::Shortage;
 use crate::store::no_space_backoff::NoSpaceBackoff;
 use crate::store::Store;
+use crate::sync::Mutex;
 
 /// Longest sleep between two looks at a kill or at the store.
 const STEP: Duration = Duration::from_millis(10);

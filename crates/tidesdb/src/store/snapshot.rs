@@ -5,21 +5,16 @@
 //! sequence) before it looks at the slots; a taker writes its slot, then looks at `scan_bound` and tries again
 //! when that is above its sequence. Either the scanner sees the slot, or the taker sees the scan bound.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-
-use parking_lot::Mutex;
-
 use crate::iter::LiveSnapshots;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+use crate::sync::Mutex;
 use crate::types::Seq;
 
 /// Stands between the two accesses whose order is the protocol. They are sequentially consistent
 /// themselves; loom takes those for acquire and release only, and knows the order from fences.
 fn in_order() {
     #[cfg(loom)]
-    loom::sync::atomic::fence(SeqCst);
+    crate::sync::atomic::fence(SeqCst);
 }
 
 /// An empty slot.

@@ -19,9 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::io::Disk;
+use crate::sync::Mutex;
 
 const MICROS: i64 = 1_000_000;
 

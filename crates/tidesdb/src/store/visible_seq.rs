@@ -9,36 +9,12 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-#[cfg(not(loom))]
-mod primitives {
-    pub(super) use parking_lot::{Mutex, MutexGuard};
-    pub(super) use std::hint::spin_loop;
-    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock()
-    }
-
-    /// Turns of waiting for a batch's own thread before helping it.
-    pub(super) const PATIENCE: u32 = 64;
-}
-
-#[cfg(loom)]
-mod primitives {
-    pub(super) use loom::hint::spin_loop;
-    pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
-    pub(super) use loom::sync::{Mutex, MutexGuard};
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().expect("no thread panics in the model")
-    }
-
-    pub(super) const PATIENCE: u32 = 0;
-}
-
-use primitives::{lock, spin_loop, AtomicU64, Mutex, Ordering, PATIENCE};
-
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{spin_loop, Mutex};
 use crate::types::Seq;
+
+/// Turns of waiting for a batch's own thread before helping it.
+const PATIENCE: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// What is ordered.
 pub(super) trait Work {
@@ -78,7 +54,7 @@ impl<T: Work> VisibleSeq<T> {
     /// Gives `seq` out to `work`, which knows it already. Called in the order of sequences, under a lock
     /// of the caller's.
     pub(super) fn give_out(&self, seq: Seq, work: Arc<T>) {
-        *lock(self.place(seq)) = Some(work);
+        *self.place(seq).lock() = Some(work);
         self.ordered.store(seq, Ordering::Release);
     }
 
@@ -105,7 +81,7 @@ impl<T: Work> VisibleSeq<T> {
                 spin_loop();
                 continue;
             }
-            let work = lock(self.place(next)).clone();
+            let work = self.place(next).lock().clone();
             if let Some(work) = work.filter(|work| work.seq() == Some(next)) {
                 work.apply(oldest_snapshot);
             }
@@ -120,7 +96,7 @@ impl<T: Work> VisibleSeq<T> {
             if next > self.ordered.load(Ordering::Acquire) {
                 return visible_seq;
             }
-            let mut place = lock(self.place(next));
+            let mut place = self.place(next).lock();
             let finished = place.as_ref().is_some_and(|work| work.is_done() && work.seq() == Some(next));
             if !finished {
                 // Either it is not in yet, or another thread has moved the visible sequence meanwhile.
@@ -180,7 +156,7 @@ mod loom_tests {
                     break;
                 }
                 {
-                    let mut table = lock(&self.table);
+                    let mut table = self.table.lock();
                     let there = table.entries.contains(&(self.seq, at));
                     if !self.done.load(Ordering::Acquire) && !there {
                         assert!(!table.sealed, "a write into a sealed memtable");
@@ -209,7 +185,7 @@ mod loom_tests {
         }
 
         fn order(&self, changes: usize) -> Arc<Batch> {
-            let mut next = lock(&self.order);
+            let mut next = self.order.lock();
             let batch = Arc::new(Batch {
                 seq: *next,
                 changes,
@@ -223,7 +199,7 @@ mod loom_tests {
         }
 
         fn seen(&self, seq: Seq) -> usize {
-            lock(&self.table).entries.iter().filter(|(s, _)| *s <= seq).count()
+            self.table.lock().entries.iter().filter(|(s, _)| *s <= seq).count()
         }
     }
 
@@ -269,13 +245,13 @@ mod loom_tests {
                 let batch = other.order(1);
                 batch.apply(0);
                 other.visible_seq.help_until(batch.seq, 0);
-                let mut table = lock(&other.table);
+                let mut table = other.table.lock();
                 table.sealed = true;
                 assert_eq!(table.entries.len(), 3, "all of both, nothing twice");
             });
             helper.join().expect("helper");
             late.join().expect("late");
-            assert_eq!(lock(&store.table).entries.len(), 3);
+            assert_eq!(store.table.lock().entries.len(), 3);
             assert_eq!(store.visible_seq.reached(), 2);
         });
     }

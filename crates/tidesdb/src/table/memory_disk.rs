@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-
 use crate::error::{Error, Result};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
+use crate::sync::{Mutex, RwLock};
 
 #[derive(Debug, Default)]
 pub struct MemoryFile {

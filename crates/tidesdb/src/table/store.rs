@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, OpenMode};
+use crate::sync::RwLock;
 use crate::types::FileNo;
 
 /// Ending of the names of table files.

@@ -14,12 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use crate::error::Result;
 use crate::options::LogLevel;
 use crate::store::commit_batch::CommitBatch;
 use crate::store::sealed_runs::SealedRuns;
+use crate::sync::Mutex;
 use crate::txn::Transactions;
 use crate::types::MemtableId;
 use crate::wal::{LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::*};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::lock::{HeldCounts, LockDump, LockOwner, LockOwnerId};
+use crate::sync::Mutex;
 use crate::txn::transaction::Isolation;
 use crate::txn::Transactions;
 use crate::types::Seq;

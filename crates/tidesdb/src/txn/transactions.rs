@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::lock::LockManager;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
+use crate::sync::Mutex;
 use crate::txn::prepared::PreparedTransactions;
 use crate::txn::recovered::Recovered;
 use crate::txn::transaction_list::TransactionList;

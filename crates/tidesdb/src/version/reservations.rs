@@ -5,8 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
 use crate::version::set_aside::SetAside;
 use crate::version::{Version, VersionSet};
@@ -55,7 +54,7 @@ pub struct CompactionReservation {
 /// The reservations, locked: what is held does not change, and no job ends, while one looks.
 pub struct ReservationsView<'a> {
     reservations: &'a Arc<CompactionReservations>,
-    table: parking_lot::MutexGuard<'a, Table>,
+    table: crate::sync::MutexGuard<'a, Table>,
 }
 
 impl CompactionReservations {

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
+use crate::sync::Mutex;
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
 

@@ -7,8 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
+use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
 use crate::version::Version;
 

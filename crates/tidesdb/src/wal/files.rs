@@ -11,11 +11,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
-
 use super::segment::{file_path, log_dir, SegmentHeader, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, OpenMode};
+use crate::sync::Mutex;
 use crate::types::{FileNo, LogSegment};
 
 /// Free files that are kept for reuse; more are removed.

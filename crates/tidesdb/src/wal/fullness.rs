@@ -3,10 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
-use parking_lot::Mutex;
-
 use crate::format::units::Micros;
 use crate::options::{LogLevel, LogSink};
+use crate::sync::Mutex;
 
 /// Who finds no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,36 +11,13 @@
 //! list whom it wakes. So while nobody leads, either nobody is on the list or somebody that was on it
 //! has been woken and will look again.
 
-#[cfg(not(loom))]
-mod primitives {
-    pub(super) use parking_lot::{Mutex, MutexGuard};
-    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use std::thread::{current, Thread};
+use std::time::Duration;
 
-    /// Longest sleep between two looks at a shutdown.
-    const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{current, park_timeout, Mutex, Thread};
 
-    pub(super) fn park() {
-        std::thread::park_timeout(LOOK);
-    }
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock()
-    }
-}
-
-#[cfg(loom)]
-mod primitives {
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use loom::sync::{Mutex, MutexGuard};
-    pub(super) use loom::thread::{current, park, Thread};
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().expect("no thread panics in the model")
-    }
-}
-
-use primitives::{current, lock, park, AtomicBool, AtomicU64, Mutex, Ordering, Thread};
+/// Longest sleep between two looks at a shutdown.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What a wait ended with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +90,7 @@ impl LeaderQueue {
                 // are stopped), so the leader takes it off before it wakes one of the others.
                 return turn;
             }
-            let mut state = lock(&self.state);
+            let mut state = self.state.lock();
             if let Some(id) = id.take() {
                 state.sleepers.retain(|s| s.id != id);
             }
@@ -129,7 +106,7 @@ impl LeaderQueue {
             let sleeper = Sleeper { ticket, id: state.next_id, thread: current() };
             state.sleepers.push(sleeper);
             drop(state);
-            park();
+            park_timeout(LOOK);
             look();
         }
     }
@@ -138,7 +115,7 @@ impl LeaderQueue {
     pub(super) fn finish(&self, done: u64) {
         debug_assert!(done >= self.done());
         self.done.store(done, Ordering::Release);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.leading = false;
         // One that is not done goes first: it works while the others wake.
         let next = state.sleepers.iter().position(|s| s.ticket > done);
@@ -165,14 +142,14 @@ impl LeaderQueue {
             if n < WAKE_AT_ONCE {
                 return;
             }
-            state = lock(&self.state);
+            state = self.state.lock();
         }
     }
 
     /// Ends the hand-over for good: who waits for what is not done is told so. A leader that is at
     /// work may still call [`LeaderQueue::finish`] or this.
     pub(super) fn stop(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.stopped.store(true, Ordering::Release);
         let sleepers = std::mem::take(&mut state.sleepers);
         drop(state);
@@ -214,7 +191,7 @@ mod tests {
                 });
             }
         });
-        assert!(lock(&shared.0.state).sleepers.is_empty());
+        assert!(shared.0.state.lock().sleepers.is_empty());
     }
 
     #[test]

@@ -15,51 +15,17 @@
 //! until there is room (`docs/design/0021-full-disk-in-the-log.md`). Nothing after it is settled meanwhile.
 
 use std::collections::VecDeque;
-
-#[cfg(not(loom))]
-mod primitives {
-    pub(super) use std::hint::spin_loop;
-    pub(super) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-    #[cfg(test)]
-    pub(super) use std::thread::yield_now;
-
-    /// Looks at `done` before a thread writes what another has begun: about the time of a small `pwrite`.
-    pub(super) const LOOKS: u32 = 200;
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Longest sleep between two looks at a shutdown.
-    const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
-
-    pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        condvar.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner).0
-    }
-}
-
-#[cfg(loom)]
-mod primitives {
-    pub(super) use loom::hint::spin_loop;
-    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    pub(super) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub(super) use loom::thread::yield_now;
-
-    pub(super) const LOOKS: u32 = 0;
-
-    pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-        mutex.lock().expect("no thread panics in the model")
-    }
-
-    pub(super) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        condvar.wait(guard).expect("no thread panics in the model")
-    }
-}
-
-use primitives::{lock, spin_loop, wait, Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering, LOOKS};
+use std::time::Duration;
 
 use super::writer::Ticket;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{spin_loop, Arc, SleepCondvar, SleepMutex};
+
+/// Looks at `done` before a thread writes what another has begun: about the time of a small `pwrite`.
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
+
+/// Longest sleep between two looks at a shutdown.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Serialised records at their place.
 pub(super) trait LogWrite {
@@ -125,8 +91,8 @@ pub(super) struct PendingWrites<S> {
     stopped: AtomicBool,
     /// Some log write has found no room. Changed with `state` held.
     full: AtomicBool,
-    state: Mutex<PendingState<S>>,
-    settled: Condvar,
+    state: SleepMutex<PendingState<S>>,
+    settled: SleepCondvar,
 }
 
 /// The answer to a wait while the disk has no room for the log.
@@ -155,8 +121,8 @@ impl<S: LogWrite> PendingWrites<S> {
             done: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             full: AtomicBool::new(false),
-            state: Mutex::new(PendingState { pending: VecDeque::new(), sleepers: 0 }),
-            settled: Condvar::new(),
+            state: SleepMutex::new(PendingState { pending: VecDeque::new(), sleepers: 0 }),
+            settled: SleepCondvar::default(),
         }
     }
 
@@ -167,7 +133,7 @@ impl<S: LogWrite> PendingWrites<S> {
 
     /// Whether nothing is being written.
     pub(super) fn is_empty(&self) -> bool {
-        lock(&self.state).pending.is_empty()
+        self.state.lock().pending.is_empty()
     }
 
     /// Whether a log write has found no room and is not in the file.
@@ -183,7 +149,7 @@ impl<S: LogWrite> PendingWrites<S> {
             written: AtomicBool::new(false),
             no_room: AtomicBool::new(false),
         });
-        lock(&self.state).pending.push_back(pending);
+        self.state.lock().pending.push_back(pending);
     }
 
     /// Returns when `ticket` is written or the log is stopped, or without room for it.
@@ -232,7 +198,7 @@ impl<S: LogWrite> PendingWrites<S> {
     /// Tries log writes again that found no room; false while there is none.
     pub(super) fn try_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
         while self.is_full() {
-            let Some(front) = lock(&self.state).pending.front().cloned() else { return true };
+            let Some(front) = self.state.lock().pending.front().cloned() else { return true };
             self.write_all(token);
             self.write_again(token);
             if !front.written.load(Ordering::Relaxed) {
@@ -262,7 +228,7 @@ impl<S: LogWrite> PendingWrites<S> {
     }
 
     fn begin(&self) -> Option<Arc<Pending<S>>> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
@@ -276,7 +242,7 @@ impl<S: LogWrite> PendingWrites<S> {
     /// Writes the oldest log write that another thread has begun, or waits for that thread if the log write
     /// is large; false when there is none.
     fn write_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let Some(pending) = state.pending.front().cloned() else { return false };
         if self.stopped.load(Ordering::Relaxed) {
             return true;
@@ -288,14 +254,14 @@ impl<S: LogWrite> PendingWrites<S> {
             return true;
         }
         state.sleepers += 1;
-        state = wait(&self.settled, state);
+        state = self.settled.wait_for(state, LOOK);
         state.sleepers -= 1;
         true
     }
 
     fn write<P: WriteToken<LogWrite = S>>(&self, token: &P, pending: &Pending<S>) {
         let has_room = token.write(&pending.log_write);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if self.stopped.load(Ordering::Relaxed) {
             return;
         }
@@ -337,7 +303,7 @@ impl<S: LogWrite> PendingWrites<S> {
 
     /// Ends it for good: nothing more is begun or settled, and who waits is told so.
     pub(super) fn stop(&self) {
-        let _state = lock(&self.state);
+        let _state = self.state.lock();
         self.stopped.store(true, Ordering::Release);
         self.settled.notify_all();
     }
@@ -345,8 +311,8 @@ impl<S: LogWrite> PendingWrites<S> {
 
 #[cfg(test)]
 mod test_log {
-    use super::primitives::{lock, yield_now};
     use super::*;
+    use crate::sync::{yield_now, Mutex};
 
     /// A record of the model: its ticket is its place.
     pub(super) struct Line {
@@ -416,15 +382,15 @@ mod test_log {
             let ticket = self.queued.fetch_add(1, Ordering::AcqRel) + 1;
             let outcome = self.pending_writes.wait(ticket, self, if_full);
             if outcome == Outcome::Written {
-                assert!(lock(&self.file)[..ticket as usize].iter().all(|&times| times > 0));
-                assert!(*lock(&self.published) >= ticket);
+                assert!(self.file.lock()[..ticket as usize].iter().all(|&times| times > 0));
+                assert!(*self.published.lock() >= ticket);
                 assert!(self.pending_writes.done() >= ticket);
             }
             outcome
         }
 
         pub(super) fn published(&self) -> Ticket {
-            *lock(&self.published)
+            *self.published.lock()
         }
     }
 
@@ -440,7 +406,7 @@ mod test_log {
         }
 
         fn serialise(&self, patience: bool) {
-            let guard = if patience { Some(lock(&self.end)) } else { self.end.try_lock().ok() };
+            let guard = if patience { Some(self.end.lock()) } else { self.end.try_lock() };
             let Some(mut end) = guard else { return };
             let last = self.queued.load(Ordering::Acquire);
             if last > *end {
@@ -461,7 +427,7 @@ mod test_log {
             if self.no_room.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok() {
                 return false;
             }
-            let mut file = lock(&self.file);
+            let mut file = self.file.lock();
             for times in &mut file[line.first as usize - 1..line.last as usize] {
                 *times += 1;
             }
@@ -475,7 +441,7 @@ mod test_log {
         fn has_room(&self) {}
 
         fn publish(&self, line: &Line) {
-            let mut published = lock(&self.published);
+            let mut published = self.published.lock();
             assert_eq!(*published + 1, line.first, "in order, once");
             *published = line.last;
         }

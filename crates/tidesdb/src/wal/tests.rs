@@ -138,7 +138,7 @@ fn places_are_told_before_the_answer() {
     #[derive(Default)]
     struct Placed {
         bytes: Vec<u8>,
-        at: parking_lot::Mutex<Option<(Lsn, Lsn)>>,
+        at: crate::sync::Mutex<Option<(Lsn, Lsn)>>,
     }
     impl WalBytes for Placed {
         fn bytes(&self) -> &[u8] {

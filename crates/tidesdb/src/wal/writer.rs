@@ -31,8 +31,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use self::background::Background;
 use self::group::Progress;
 use self::log_end::LogEnd;
@@ -50,6 +48,7 @@ use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::latency::Measured;
 use crate::options::{LogSink, SyncMode};
+use crate::sync::{Condvar, Mutex, SleepMutex};
 use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// The place of a record in the queue: dense, from 1; 0 is "before everything".
@@ -168,7 +167,7 @@ impl Wal {
             fullness: DiskFullness::new(options.log.clone()),
             pending_writes: PendingWrites::new(),
             syncs: LeaderQueue::new(),
-            end: std::sync::Mutex::new(LogEnd {
+            end: SleepMutex::new(LogEnd {
                 seal: Seal::new(first_segment, epoch),
                 segment,
                 offset: SEGMENT_HEADER,

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::inode::Inode;
 use super::state::{apply, os_error, random, DirChange, FaultyState, WRITER};
 use super::{Failure, FaultyDisk, Op};
 use crate::error::{Error, Result};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
+use crate::sync::Mutex;
 
 #[derive(Debug)]
 struct FaultyFile {

@@ -19,10 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use self::state::{apply, random, FaultyState, Names};
 use super::Disk;
+use crate::sync::Mutex;
 
 /// A kind of call to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -10,11 +10,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
-
 use super::{regular, retry};
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
+use crate::sync::Mutex;
 
 /// Attempts to lock a file that others replace meanwhile.
 const ATTEMPTS: usize = 10;

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::VersionSet;
 use crate::error::Result;
+use crate::sync::Mutex;
 use crate::types::FileNo;
 use crate::version::manifest::{self, ManifestWriter};
 

@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::error::Result;
 use crate::io::{Advice, Disk, File, OpenMode};
+use crate::sync::{Condvar, Mutex};
 
 /// Whether writes wait.
 #[derive(Default, Debug)]

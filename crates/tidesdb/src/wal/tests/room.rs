@@ -87,7 +87,7 @@ fn whoever_waits_for_room_goes_on_when_there_is_some() {
         let wal = create(&disk, segment_size);
         append(&wal, commit(1, 10)).unwrap();
         wal.wait_durable(1).unwrap();
-        let order = parking_lot::Mutex::new(1);
+        let order = crate::sync::Mutex::new(1);
         let done = AtomicU64::new(0);
         std::thread::scope(|scope| {
             let tickets: Vec<Ticket> = (0..4)
@@ -332,7 +332,7 @@ fn a_slow_sync_is_told_once_a_minute() {
     }
 }
 
-type Lines = Arc<parking_lot::Mutex<Vec<(LogLevel, String)>>>;
+type Lines = Arc<crate::sync::Mutex<Vec<(LogLevel, String)>>>;
 
 /// A sink, and what it is told.
 fn told() -> (Lines, LogSink) {

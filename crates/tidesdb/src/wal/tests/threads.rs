@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Threads that reserve, enqueue in the order of sequence numbers and wait; what came back.
 fn run(wal: &Wal, threads: u64, each: u64, seed: u64, done: &AtomicU64) {
-    let order = parking_lot::Mutex::new(0);
+    let order = crate::sync::Mutex::new(0);
     std::thread::scope(|scope| {
         for t in 0..threads {
             let order = &order;

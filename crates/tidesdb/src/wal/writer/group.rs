@@ -6,13 +6,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use super::log_end::{LogEnd, Written};
 use super::shared::Core;
 use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
+use crate::sync::SleepMutexGuard;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
 use crate::wal::pending_writes::{IfFull, Outcome, WriteToken};
@@ -43,12 +44,8 @@ impl Core {
     }
 
     /// The end of the log, unless another thread has it.
-    pub(super) fn try_end(&self) -> Option<MutexGuard<'_, LogEnd>> {
-        match self.end.try_lock() {
-            Ok(end) => Some(end),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    pub(super) fn try_end(&self) -> Option<SleepMutexGuard<'_, LogEnd>> {
+        self.end.try_lock()
     }
 
     /// Turns everything queued into log writes.
@@ -105,7 +102,7 @@ impl WriteToken for Core {
     fn serialise(&self, patience: bool) {
         let _guard = AbortOnPanic::new();
         let end = match patience {
-            true => Some(self.end.lock().unwrap_or_else(PoisonError::into_inner)),
+            true => Some(self.end.lock()),
             false => self.try_end(),
         };
         let Some(mut end) = end else { return };

@@ -8,11 +8,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::shared::Core;
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
+use crate::sync::{Condvar, Mutex};
 use crate::wal::fullness::FullFor;
 
 /// First and longest pause between two attempts of a thread that waits.

@@ -7,8 +7,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::background::Background;
 use super::group::Progress;
 use super::log_end::{LogEnd, Written};
@@ -20,6 +18,7 @@ use crate::error::Error;
 use crate::io::Disk;
 use crate::latency::Latency;
 use crate::options::LogLevel;
+use crate::sync::{Condvar, Mutex, SleepMutex};
 use crate::wal::files::Files;
 use crate::wal::fullness::DiskFullness;
 use crate::wal::leader_queue::LeaderQueue;
@@ -36,8 +35,7 @@ pub(super) struct Core {
     pub(super) fullness: DiskFullness,
     pub(super) pending_writes: PendingWrites<Written>,
     pub(super) syncs: LeaderQueue,
-    /// Waiters sleep: a yielding thread gives up its slice of the processor on newer kernels.
-    pub(super) end: std::sync::Mutex<LogEnd>,
+    pub(super) end: SleepMutex<LogEnd>,
     pub(super) progress: Mutex<Progress>,
     pub(super) written_lsn: AtomicU64,
     pub(super) durable_lsn: AtomicU64,
