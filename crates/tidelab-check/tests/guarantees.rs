@@ -37,7 +37,7 @@ fn names(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// Whether a source file has this function, as a test that is not ignored.
+/// True if a source file has this function, as a test not ignored.
 fn is_rust_test(source: &str, function: &str) -> bool {
     let declared = format!("fn {function}(");
     source.match_indices(&declared).any(|(at, _)| {
@@ -49,7 +49,7 @@ fn is_rust_test(source: &str, function: &str) -> bool {
     })
 }
 
-/// Why a name is not that of a test, if it is not.
+/// The reason if the name is not a test's.
 fn complaint(name: &str, file: &mut String, sources: &mut BTreeMap<String, String>) -> Option<String> {
     if let Some(check) = name.strip_prefix("check ") {
         return check.parse::<Check>().err().map(|error| error.to_string());

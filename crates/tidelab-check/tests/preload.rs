@@ -1,5 +1,5 @@
-//! The preloaded library, in a small program instead of a server: faults hit the calls that they name, and a power
-//! cut takes back whatever no sync covered.
+//! The preloaded library, in a small program instead of a server: faults hit the named calls, and a power cut
+//! takes back unsynced changes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,11 +1,11 @@
-//! Writers that know exactly their rows, for checks that end a server in the middle of their work.
+//! Writers with an exact model of their rows, for checks that kill a server under load.
 //!
-//! Each writer owns a range of ids. It keeps a model here, outside of the server, that takes over a
-//! transaction when its COMMIT is answered. Every transaction also writes a row with its token and counts
-//! one up in a row shared by all writers. A COMMIT that was sent and not answered is in doubt. The token
-//! row decides it, and the writer's rows must then be exactly those before or those after it.
+//! Each writer owns a range of ids. Its model, kept outside of the server, takes over a transaction when its
+//! COMMIT is answered. Every transaction also writes a row with its token and counts one up in a row shared
+//! by all writers. A COMMIT sent and not answered is in doubt. The token row decides it, and the writer's
+//! rows must then be exactly those before or those after it.
 //!
-//! Where InnoDB takes part, every second transaction writes its token into one of its tables, too.
+//! With InnoDB, every second transaction writes its token into one of its tables, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,9 +26,9 @@ use super::{connect, must, set_up};
 pub(super) const WRITERS: i64 = 8;
 /// Ids of each writer.
 const IDS: i64 = 300;
-/// Unique names of each writer: more than its rows, few enough that they are used again.
+/// Unique names of each writer: more than its rows, few enough to be used again.
 const NAMES: i64 = 400;
-/// Rows that all writers count in.
+/// Counter rows shared by all writers.
 const SHARED: i64 = 16;
 /// Tokens of writer w lie above w times this.
 const TOKENS: i64 = 1_000_000_000;
@@ -42,8 +42,7 @@ struct Account {
 }
 
 impl Account {
-    /// The filler: its length and letters follow from the token, so that a row of two
-    /// transactions shows.
+    /// The filler: its length and letters follow from the token, so a row of two transactions shows.
     fn pad(&self) -> String {
         let letter = char::from(b'a' + u8::try_from(self.token % 26).unwrap_or(0));
         String::from(letter).repeat(usize::try_from(self.token % 1500).unwrap_or(0))
@@ -52,7 +51,7 @@ impl Account {
 
 type Rows = BTreeMap<i64, Account>;
 
-/// How writers behave.
+/// The behaviour of writers.
 #[derive(Clone, Copy)]
 pub(super) struct Conduct<'a> {
     /// When it is true, they end after their transaction.
@@ -78,13 +77,14 @@ pub(super) struct Writer {
     /// A transaction whose COMMIT was sent and not answered: its token, the rows after it.
     in_doubt: Option<(i64, Rows)>,
     pub(super) refused: u64,
-    /// Answers to transactions that failed with an error, by token.
+    /// Answers to failed transactions, by token.
     pub(super) failed: BTreeMap<i64, String>,
     pub(super) complaints: Vec<String>,
 }
 
-/// Parts of answers to a COMMIT that do not say whether it is committed: the store's after a failure of its log, and the
-/// server's when its binary log failed, also at a rotation after the commit ("Can't sync file './binlog.000025'").
+/// Parts of answers that leave a COMMIT's outcome open: the store's after a failure of its log, and the
+/// server's when its binary log failed, also at a rotation after the commit ("Can't sync file
+/// './binlog.000025'").
 const OUTCOME_UNKNOWN: [&str; 2] = ["known only after a restart", "binlog"];
 
 const TABLES: [(&str, &str, &[Index]); 2] = [
@@ -120,7 +120,7 @@ pub(super) fn make_tables(server: &Server) -> Result<()> {
     )
 }
 
-/// Tokens of transactions that are there.
+/// Tokens of the stored transactions.
 pub(super) fn tokens(session: &mut Session) -> Result<BTreeSet<i64>> {
     let rows = must("read the tokens", session.numbers("SELECT token FROM torture.token"))?;
     Ok(rows.into_iter().flatten().collect())
@@ -131,7 +131,7 @@ pub(super) fn writers() -> Vec<Writer> {
     (0..WRITERS).map(|number| Writer { number, ..Writer::default() }).collect()
 }
 
-/// Transactions of all writers that were acknowledged, and those that were refused.
+/// Counts of acknowledged and of refused transactions, of all writers.
 pub(super) fn done(writers: &[Writer]) -> (usize, u64) {
     (writers.iter().map(|w| w.acknowledged.len()).sum(), writers.iter().map(|w| w.refused).sum())
 }
@@ -193,7 +193,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes an error where errors are part of the check. A statement that changed another number of rows is none.
+    /// Notes an error where errors are part of the check. A wrong number of changed rows is no such error.
     fn fail(
         &mut self,
         token: i64,
@@ -218,12 +218,12 @@ impl Writer {
         }
     }
 
-    /// Whether a COMMIT has no answer that decides it.
+    /// The token of a COMMIT without a deciding answer.
     pub(super) fn in_doubt(&self) -> Option<i64> {
         self.in_doubt.as_ref().map(|(token, _)| *token)
     }
 
-    /// Notes an error that nothing explains.
+    /// Notes an unexplained error.
     pub(super) fn complain(&mut self, failure: &Failure) {
         self.complaints.push(format!("writer {}: {failure}", self.number));
     }
@@ -355,7 +355,7 @@ fn execute(session: &mut Session, statements: &[String]) -> std::result::Result<
     Ok(())
 }
 
-/// Whether the transaction with this token changes a table of InnoDB, too.
+/// True if the transaction with this token also changes a table of InnoDB.
 fn in_innodb(token: i64) -> bool {
     token % 2 == 0
 }
@@ -379,7 +379,7 @@ fn of_innodb(session: &mut Session) -> Result<BTreeSet<i64>> {
     Ok(must(select, session.numbers(select))?.into_iter().flatten().collect())
 }
 
-/// Transactions that the store has, and whose part InnoDB lacks.
+/// Transactions in the store without their part in InnoDB.
 pub(super) fn lost_by_innodb(session: &mut Session, there: &BTreeSet<i64>) -> Result<Vec<i64>> {
     let innodb = of_innodb(session)?;
     Ok(there.iter().copied().filter(|token| in_innodb(*token) && !innodb.contains(token)).collect())
@@ -403,7 +403,7 @@ pub(super) fn other_halves(
         .collect())
 }
 
-/// The rows that all writers count in, and the indexes of the tables.
+/// Compares the shared counter rows, and the tables' indexes.
 pub(super) fn tables_disagree(session: &mut Session, there: &BTreeSet<i64>) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let counted = must("sum", session.number("SELECT SUM(n) FROM torture.shared"))?;

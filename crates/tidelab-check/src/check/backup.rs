@@ -1,11 +1,11 @@
 //! `backup`: a primary with the binary log on, under writers, XA transactions and definitions, is backed
 //! up with `tidesdb_backup_dir` and `tidesdb_checkpoint_dir`, several times.
 //!
-//! Each backup is verified and restored into another server. Its contents must be consistent in
-//! themselves. Every transaction that was answered before must be there whole. The binary log, replayed
-//! from the position in the backup, must give the primary's final state exactly. If the position were too
-//! early, a transaction would come twice: a duplicate key, or an XA transaction that is there already. If
-//! it were too late, one would be missing.
+//! Each backup is verified and restored into another server. Its contents must be consistent in themselves.
+//! Every transaction answered before must be there whole. The binary log, replayed from the position in the
+//! backup, must give the primary's final state exactly. If the position were too early, a transaction would
+//! come twice: a duplicate key, or an XA transaction already there. If it were too late, one would be
+//! missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,16 +67,16 @@ const CONSISTENT: [(&str, &str); 4] = [
 struct Load<'a> {
     server: &'a Server,
     stop: AtomicBool,
-    /// Transactions of each writer that were answered.
+    /// Answered transactions of each writer.
     answered: Vec<AtomicU64>,
-    /// The longest that a commit took, in microseconds.
+    /// The longest commit, in microseconds.
     longest_us: AtomicU64,
 }
 
-/// A backup that was taken.
+/// A finished backup.
 struct FinishedBackup {
     directory: PathBuf,
-    /// Transactions of each writer that were answered before it was asked for.
+    /// Transactions of each writer answered before the backup was asked for.
     least: Vec<u64>,
     info: BackupInfo,
 }
@@ -244,7 +244,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// XA transactions that wait a while for their decision.
+    /// XA transactions with a pause before their decision.
     fn two_phases(&self, mut random: StdRng) -> std::result::Result<(), Failure> {
         let mut session = Session::open(self.server.socket())?;
         let mut n = 0;

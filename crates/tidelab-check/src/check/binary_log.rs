@@ -1,4 +1,4 @@
-//! The binary log against the tables: which transactions it tells of.
+//! Compares the binary log's transactions with the tables.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ pub(super) fn files(server: &Server, from: u32) -> Result<Vec<(u32, PathBuf)>> {
     Ok(files)
 }
 
-/// The tokens of the complete transactions that the files from number `from` on have in the table of tokens of
+/// Tokens of the complete transactions in the files from number `from` on, from the table of tokens of
 /// [`super::accounts`].
 pub(super) fn tokens(lab: &Lab<'_>, server: &Server, from: u32) -> Result<BTreeSet<i64>> {
     let reader = program(lab.prefix, "mariadb-binlog")?;
@@ -50,7 +50,7 @@ pub(super) fn tokens(lab: &Lab<'_>, server: &Server, from: u32) -> Result<BTreeS
     Ok(tokens)
 }
 
-/// The tokens that the binary log has against those that came into the table since it began.
+/// Compares the tokens in the binary log with those added to the table since the log began.
 pub(super) fn compare(log: &BTreeSet<i64>, table: &BTreeSet<i64>) -> Vec<String> {
     let mut complaints = Vec::new();
     for (what, tokens) in [
@@ -64,9 +64,8 @@ pub(super) fn compare(log: &BTreeSet<i64>, table: &BTreeSet<i64>) -> Vec<String>
     complaints
 }
 
-/// The first column of each row that the decoded log inserts into the table of tokens, for transactions
-/// that are complete. A group that the kill cut off has rows and no end: recovery rolls it back, replicas
-/// never apply it.
+/// The first column of each row inserted into the table of tokens by the decoded log's complete transactions.
+/// A group cut off by the kill has rows and no end: recovery rolls it back, replicas never apply it.
 fn tokens_of_text(text: &str) -> BTreeSet<i64> {
     let mut of_token = false;
     let mut of_group = Vec::new();

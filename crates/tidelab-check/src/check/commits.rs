@@ -2,12 +2,11 @@
 //! results.
 //!
 //! Each transaction starts WITH CONSISTENT SNAPSHOT and reads a row's `v`. Half of them then write the
-//! literal of `v + 1`: a store that lets two do so from one snapshot loses an update (MDEV-39263). The
-//! others add 1 to `w` of the row and read `v` again: a store that lets them write over a newer row shows
-//! another `v` (MDEV-39264). Every transaction also counts itself in a row of its client, which tells a
-//! lost commit from a lost update.
+//! literal of `v + 1`: if two may do so from one snapshot, an update is lost (MDEV-39263). The others add 1
+//! to `w` of the row and read `v` again: if they may write over a newer row, `v` differs (MDEV-39264). Every
+//! transaction also counts itself in a row of its client: a lost commit is told from a lost update.
 //!
-//! The loop is a stored procedure, so that the clients' side costs little.
+//! The loop is a stored procedure, to keep the cost on the clients' side low.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +71,7 @@ struct Acknowledged {
     literals: u64,
     unrelated: u64,
     refused: u64,
-    /// Reads that differed from the first of their transaction.
+    /// Reads with another result than the first of their transaction.
     moved: u64,
 }
 

@@ -1,7 +1,7 @@
 //! `crash`: a server in FULL with the binary log on is killed with SIGKILL under TPC-C, several times on
 //! the same data.
 //!
-//! Each transaction writes a row with the token that its client gave it. After each restart these hold:
+//! Each transaction writes a row with a token from its client. After each restart these hold:
 //!
 //! - Every acknowledged token is there, none that was refused or rolled back, and of those in doubt any.
 //! - The tables hold exactly the changes of the tokens.
@@ -42,7 +42,7 @@ struct Client {
     next: i64,
     /// Tokens of acknowledged transactions.
     acknowledged: BTreeSet<i64>,
-    /// Tokens of those that were refused or rolled back since the last look.
+    /// Tokens of transactions refused or rolled back since the last look.
     undone: BTreeSet<i64>,
     /// The token of one whose answer did not come.
     in_doubt: Option<i64>,
@@ -234,8 +234,8 @@ impl Client {
     }
 }
 
-/// Compares the stored tokens with those of the clients. Counts those in doubt, and of these the ones
-/// that happened.
+/// Compares the stored tokens with those of the clients. Counts those in doubt, and of these the committed
+/// ones.
 fn settle(session: &mut Session, clients: &mut [Client], wrong: &mut Vec<String>) -> Result<(usize, usize)> {
     let database = Engine::TidesDb.database();
     let select = format!("SELECT token FROM {database}.token");

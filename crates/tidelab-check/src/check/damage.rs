@@ -1,9 +1,9 @@
 //! `damage`: a file of the store, or of the data directory, is damaged under a running server or a stopped one, and then
 //! these hold:
 //!
-//! - No wrong row is answered: each row tells from its key and version what is in it.
-//! - Tables without a part in what was hit are read, written, flushed and found after a restart. The others answer right,
-//!   or with an error, and the error log names the file.
+//! - No wrong row is answered: a row's key and version determine its contents.
+//! - Tables without a part in the hit file are read, written, flushed and found after a restart. The others
+//!   answer right, or with an error, and the error log names the file.
 //! - The store opens, unless manifest, log or owner were hit: then the error log names file and remedy, and of a log
 //!   `verify` lists the damage and `repair` makes a store with all commits before it.
 //! - With the file put back everything is as it was.
@@ -42,31 +42,31 @@ const QUIET_WITHIN: Duration = Duration::from_secs(30);
 /// Said where the server ends rather than start without the engine.
 const ENDS_ON_PURPOSE: &str = "TidesDB: the server ends here, because a crash left the binary log";
 
-/// The server, its settings, and what it must hold.
+/// The server, its settings, and its expected contents.
 struct Bench<'a> {
     lab: &'a Lab<'a>,
     settings: Vec<Setting>,
     server: Server,
     content: Content,
-    /// Where the error log's new lines begin.
+    /// The start of the error log's new lines.
     mark: u64,
 }
 
-/// What the damage did.
+/// Effects of the damage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     refused_start: bool,
     sick_tables: bool,
 }
 
-/// How a start went.
+/// The outcome of a start.
 enum Start {
     Open,
     /// Without the engine, or not at all.
     Refused,
 }
 
-/// What was counted.
+/// Counts of a run.
 #[derive(Default)]
 struct Tally {
     hits: BTreeMap<Kind, u32>,
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
         self.server.directory().join("tidesdb_data")
     }
 
-    /// What the hit was, and the faults found.
+    /// A description of the hit, and the faults found.
     fn round(&mut self, plan: Plan, tally: &mut Tally, random: &mut StdRng) -> Result<(String, Vec<String>)> {
         let mut wrong = Vec::new();
         let mut session = connect(&self.server)?;
@@ -350,7 +350,7 @@ impl<'a> Bench<'a> {
         Ok(!refusals.is_empty())
     }
 
-    /// After damage that may look like a torn tail: at most the last commit is gone, and nothing else.
+    /// After damage like a torn tail: at most the last commit is gone, and nothing else.
     fn lost_at_the_end(&mut self, tally: &mut Tally, wrong: &mut Vec<String>) -> Result<()> {
         let newest = must("newest", Content::newest_there(&mut connect(&self.server)?))?;
         let lost = self.content.last - newest;
@@ -362,7 +362,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A start that was refused names the file and a remedy.
+    /// A refused start names the file and a remedy.
     fn refusal(&self, plan: Plan, hit: &Hit) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         if !matches!(plan.kind, Kind::Log | Kind::Manifest | Kind::Current | Kind::Owner | Kind::Identity) {
@@ -480,7 +480,7 @@ fn hit_one(way: Way, places: &[Place], directory: &Path, random: &mut StdRng) ->
     Ok(None)
 }
 
-/// Whether a text names a file.
+/// True if the text names the file.
 fn names(path: &Path, text: &str) -> bool {
     path.file_name().is_some_and(|name| text.contains(&*name.to_string_lossy()))
 }
@@ -489,7 +489,7 @@ fn names_of_tables() -> Vec<String> {
     TABLES.iter().map(|table| format!("{DATABASE}.{}", table.name)).collect()
 }
 
-/// A table is made, filled so that the memtable is flushed, and dropped.
+/// Makes a table, fills it until the memtable is flushed, and drops it.
 fn flushes(session: &mut Session) -> Result<Option<String>> {
     let count = "tidesdb_flush_count";
     let before = must(count, session.status(count))?;

@@ -33,7 +33,7 @@ use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 const CLIENTS: usize = 3;
 /// Clients with linked tables.
 const LINKERS: usize = 2;
-/// Names that a client's tables take turns on.
+/// Names shared in turn by a client's tables.
 const NAMES: usize = 4;
 
 /// The statements of the clients: each must have been answered at least once.
@@ -84,7 +84,7 @@ type Tables = BTreeMap<String, Table>;
 struct Client {
     number: usize,
     tables: Tables,
-    /// A statement that was sent and not answered, and the tables after it.
+    /// A statement sent and not answered, and the tables after it.
     in_doubt: Option<(String, Tables)>,
     done: BTreeMap<&'static str, u64>,
     complaint: Option<String>,
@@ -204,7 +204,7 @@ fn linked_done(linkers: &[Linker]) -> BTreeMap<&'static str, Done> {
     all
 }
 
-/// What a client does until the server is gone.
+/// A client's work until the server is gone.
 type Work<'a> = Box<dyn FnOnce(&Killed) + Send + 'a>;
 
 /// Puts all clients on the server and kills it after a while.
@@ -394,7 +394,7 @@ fn engine(tidesdb: bool) -> &'static str {
     }
 }
 
-/// The tables that the server knows and opens.
+/// The tables known to the server, each opened.
 fn tables(session: &mut Session) -> Result<Tables> {
     let select = "SELECT table_name, engine,
         (SELECT COUNT(DISTINCT index_name) FROM information_schema.statistics AS s
@@ -472,7 +472,7 @@ fn left_behind(
     Ok(complaints)
 }
 
-/// Files of a database's folder that belong to no table.
+/// Files without a table in a database's folder.
 fn strangers(
     server: &Server,
     database: &str,

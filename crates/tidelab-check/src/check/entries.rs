@@ -1,5 +1,5 @@
-//! `entries`: CHECK TABLE finds an index that does not agree with its table and names the index and the
-//! row; ALTER TABLE ... FORCE puts it right. A table without a fault passes.
+//! `entries`: CHECK TABLE finds an index out of step with its table and names the index and the row; ALTER
+//! TABLE ... FORCE puts it right. A table without a fault passes.
 //!
 //! The engine itself takes entries away, adds and changes them while the server is down, one fault a
 //! table.
@@ -36,7 +36,7 @@ const EARLIER: [&str; 3] = [
     "CREATE TABLE earlier (a INT PRIMARY KEY, ts TIMESTAMP NULL, d DATE AS (DATE(ts)) VIRTUAL, KEY k (d)) ENGINE=TidesDB",
     "INSERT INTO earlier (a, ts) SELECT seq, '2020-01-01 22:00:00' + INTERVAL seq HOUR FROM seq_1_to_500",
 ];
-/// How the settings of its index begin in the table's record, after their number and the index's id.
+/// The first bytes of its index settings in the table's record, after their number and the index's id.
 const ZONE: &[u8] = b"\x06\x00+00:00";
 
 /// Runs the check.
@@ -92,8 +92,8 @@ fn said(session: &mut Session, statement: &str) -> Result<Vec<String>> {
     Ok(rows.into_iter().filter_map(|mut row| row.pop()).collect())
 }
 
-/// What is wrong with the table of an earlier build, in a session with another time zone and in one with that of the
-/// statement that opened the table first.
+/// Faults of an earlier build's table, in a session with another time zone and in one with that of the first
+/// opening statement.
 fn rebuilt(session: &mut Session) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     let mut expect = |statement: &str, expected: &str| -> Result<()> {

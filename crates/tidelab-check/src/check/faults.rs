@@ -1,19 +1,20 @@
-//! `faults`: a server with a preloaded library that makes its calls on files fail, under writers of TidesDB tables and
+//! `faults`: a server whose calls on files fail by a preloaded library, under writers of TidesDB tables and
 //! of both engines, with the binary log off and on.
 //!
 //! Each round has one fault: a kind of call on a kind of file fails, tears, is short, late, or a lie, once, a few times
 //! or until the round's end. Then the server is ended in order or killed, or it goes on, and after a restart these hold:
 //!
-//! - Every acknowledged transaction is there, none that was refused, and of those in doubt any, whole.
+//! - Every acknowledged transaction is there, no refused one, and of those in doubt any, whole.
 //! - Engines and binary log tell of the same transactions; indexes agree with their tables.
 //! - Nothing hung: every answer, every shutdown and every start came in time.
-//! - The error log, or an answer, names the file that failed, or the answer says "disk full".
+//! - The error log, or an answer, names the failed file, or the answer says "disk full".
 //! - A log whose write or sync failed asks for a restart; in all other cases, a log without room among them, writes go on.
 //!
 //! In some rounds the restart meets a fault as well; the next one without a fault must succeed. The rounds' seeds are
 //! the check's and the numbers after it: `--seed` with a later one goes on from there, and `--rounds 1` repeats one.
 //!
-//! After the rounds another server's store lies on a file system that fills up and then fails (`faults/disk.rs`).
+//! After the rounds another server's store lies on a file system: it fills up and then fails
+//! (`faults/disk.rs`).
 
 mod disk;
 pub(super) mod plan;
@@ -32,12 +33,12 @@ use super::rounds::{self, Rounds};
 use super::{accounts, conclude, progress, Check, Lab, Verdict};
 use crate::preload::{Call, Counts, Fault, Fired, Kind};
 
-/// Rounds after which each kind of call was seen.
+/// Rounds needed to see each kind of call.
 const ENOUGH: u32 = 8;
-/// A start that took longer hung.
+/// Time limit of a start: a longer one hangs.
 const STARTS_WITHIN: Duration = Duration::from_secs(90);
 
-/// What a check has counted.
+/// Counts of a check.
 #[derive(Default)]
 struct Tally {
     fired: u32,
@@ -106,7 +107,7 @@ fn run_rounds(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(bench.server, summary, complaints)
 }
 
-/// Kinds of calls that were to be seen and were not, and those that the library must not miss.
+/// Expected kinds of calls not seen, and calls missed by the library.
 fn unseen(seen: &Counts) -> Vec<String> {
     let missing = SEEN.iter().filter(|(kind, call)| seen.of(*kind, *call) == 0);
     let mut wrong: Vec<String> =
@@ -131,7 +132,7 @@ struct Round {
     binary_log: bool,
 }
 
-/// How the time under load ended.
+/// The end of the time under load.
 struct Loaded {
     /// The server is gone.
     gone: bool,
@@ -139,12 +140,12 @@ struct Loaded {
     died: bool,
     /// A shutdown was in time.
     in_time: bool,
-    /// What clients met instead of answers.
+    /// Failures of clients in place of answers.
     lost: Vec<String>,
 }
 
 impl Round {
-    /// Returns the faults that it found.
+    /// Returns the faults found.
     fn run(self, bench: &mut Bench<'_>, tally: &mut Tally) -> Result<Vec<String>> {
         let mut random = StdRng::seed_from_u64(self.seed);
         let plan = Plan::draw(self.binary_log, &mut random);
@@ -234,7 +235,7 @@ fn load(bench: &mut Bench<'_>, plan: &Plan, random: &mut StdRng) -> Result<Loade
     Ok(Loaded { gone: gone || died, died, in_time, lost })
 }
 
-/// What the load's end says of a fault of the engine's. The server ends by itself when InnoDB's files fail.
+/// Compares the load's end with a fault of the engine's. The server ends by itself when InnoDB's files fail.
 fn explained(loaded: &Loaded, plan: &Plan) -> Vec<String> {
     let mut wrong = Vec::new();
     if loaded.died && !matches!(plan.fault.kind, Kind::Redo | Kind::InnoDb) {
@@ -249,7 +250,7 @@ fn explained(loaded: &Loaded, plan: &Plan) -> Vec<String> {
     wrong
 }
 
-/// After the load: what is seen before a restart, and whether writes go on. Then the server ends, or not.
+/// After the load: the state before a restart, and a test of further writes. Then the server ends, or not.
 fn look_and_end(
     bench: &mut Bench<'_>,
     plan: &Plan,
@@ -282,12 +283,12 @@ fn look_and_end(
     Ok(end)
 }
 
-/// A start that took too long.
+/// A complaint about a slow start.
 fn slow(took: Duration) -> Option<String> {
     (took > STARTS_WITHIN).then(|| format!("a start took {:.0} s", took.as_secs_f64()))
 }
 
-/// Starts the server with a fault, which it may or may not survive, and ends it.
+/// Starts the server with a fault, survived or not, and ends it.
 fn start_with(bench: &mut Bench<'_>, fault: &Fault, tally: &mut Tally) -> Result<Option<String>> {
     bench.library.control.arm(fault)?;
     let start = Instant::now();
@@ -302,7 +303,7 @@ fn start_with(bench: &mut Bench<'_>, fault: &Fault, tally: &mut Tally) -> Result
     Ok(slow(took).map(|slow| format!("{slow}, with {fault}")))
 }
 
-/// A call of the store that failed is named by the error log or by an answer.
+/// The error log or an answer names a failed call of the store.
 fn named(bench: &Bench<'_>, fault: &Fault, fired: &Fired, answers: &[String]) -> Result<Vec<String>> {
     // Nobody may wait for a read; an old file that stays is tried again; a close loses nothing. Further segments of the
     // log, and their entries in the manifest, are made ahead, and made again when somebody needs them.
@@ -326,7 +327,7 @@ fn named(bench: &Bench<'_>, fault: &Fault, fired: &Fired, answers: &[String]) ->
     Ok(vec![format!("neither the error log nor an answer names {path}")])
 }
 
-/// The calls that a fault hit, in words.
+/// The calls hit by a fault, in words.
 fn met(fired: Option<&Fired>) -> String {
     match fired {
         None => "not met".to_string(),

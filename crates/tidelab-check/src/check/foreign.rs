@@ -1,9 +1,10 @@
 //! `foreign`: random writers on tables with foreign keys over three generations, and one to itself, at every
 //! isolation level, in both lock modes, with definitions, KILL, restarts and SIGKILL meanwhile.
 //!
-//! No child is without its parent: while the writers are at work in any snapshot, and after each round in the tables.
-//! Each writer knows the rows that it owns alone and whose parents cannot go. Indexes agree with the rows, and
-//! information_schema shows the definitions that were answered. At the end faults are planted; the looks must find them.
+//! No child is without its parent: while the writers are at work in any snapshot, and after each round in the
+//! tables. Each writer knows its own rows, under parents that cannot go. Indexes agree with the rows, and
+//! information_schema shows the acknowledged definitions. At the end faults are planted; the looks must find
+//! them.
 
 mod definer;
 mod definitions;
@@ -31,10 +32,10 @@ use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 const WRITERS: i64 = 6;
 /// With fewer rows in all tables writers hardly meet.
 const FEW: i64 = 60;
-/// Before a round's end, the time in which transactions may stay prepared.
+/// Before a round's end, the time for transactions to stay prepared.
 const ENDING: Duration = Duration::from_millis(200);
 
-/// How a round ends.
+/// The end of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Quiet,
@@ -55,7 +56,7 @@ impl End {
     }
 }
 
-/// The clients that are not writers or definer.
+/// The clients besides writers and definer.
 #[derive(Default)]
 struct Others {
     kills: u64,
@@ -298,7 +299,7 @@ fn kill(scene: &Scene, mut random: StdRng, done: &mut Others) -> std::result::Re
     Ok(())
 }
 
-/// All that must hold when no client is at work.
+/// The conditions with no client at work.
 fn look(
     session: &mut Session,
     writers: &mut [Writer],
@@ -395,7 +396,7 @@ fn count(session: &mut Session, definitions: &Definitions) -> std::result::Resul
     Ok(rows)
 }
 
-/// What an idle check would lack.
+/// Complaints about an idle check.
 fn too_little(all: &Tally, others: &Others, short: bool) -> Vec<String> {
     let mut complaints = Vec::new();
     if all.commits < 100 || others.kills == 0 || others.looks == 0 {

@@ -2,8 +2,9 @@
 //! refused by table and version, never misread, and the rest goes on. With today's bytes put back, every
 //! row is there. A record of the first version is read like today's.
 //!
-//! Tables with foreign keys have a version that builds without foreign keys do not know, on both sides of a key. Such a
-//! build refuses them as this one refuses the later version: no row of either side changes, and no column.
+//! Tables with foreign keys have, on both sides of a key, a version unknown to builds without foreign keys.
+//! Such a build refuses them as this one refuses the later version: no row of either side changes, and no
+//! column.
 //!
 //! The engine itself changes the bytes while the server is down, so the checksums are right.
 
@@ -23,13 +24,13 @@ use crate::check::progress;
 const ROW_LAYOUT_AT: usize = 18;
 /// The row of the integer key 2 (`docs/format/rows.md`).
 const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
-/// Today's version of a record without foreign keys, and that of the rows of a table that no instant ALTER has changed.
+/// Today's version of a record without foreign keys, and of rows of a table without an instant ALTER.
 const TODAY: Versions = Versions { record: 2, layout: 1, linked: 3 };
-/// Versions that do not exist yet.
+/// Future versions.
 const LATER: Versions = Versions { record: 5, layout: 3, linked: 5 };
 /// Tables of the check.
 const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
-/// Both sides of a foreign key, and a table that was a parent.
+/// Both sides of a foreign key, and a former parent.
 const LINKED: [&str; 3] = ["child", "parent", "was_parent"];
 
 /// A change of the store.
@@ -114,7 +115,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, summary, complaints)
 }
 
-/// The tables of a foreign key, and one that was a parent.
+/// The tables of a foreign key, and a former parent.
 const LINKED_STATEMENTS: [&str; 7] = [
     "CREATE TABLE parent (a INT PRIMARY KEY) ENGINE=TidesDB",
     "CREATE TABLE child (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES parent (a)) ENGINE=TidesDB",
@@ -146,7 +147,7 @@ fn wrong_versions(found: &[(&str, u8)]) -> Vec<String> {
         .collect()
 }
 
-/// The answers that statements on the tables must give while later versions stand in them.
+/// The expected refusals of statements on the tables while later versions stand in them.
 fn refusals(session: &mut Session) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut refused = |statement: &str, code: u16, part: &str| match session.rows(statement) {
@@ -200,7 +201,7 @@ fn refusals(session: &mut Session) -> Vec<String> {
     complaints
 }
 
-/// Writes versions into a record, into the layout that another record names, and into one row.
+/// Writes versions into a record, into the layout named by another record, and into one row.
 fn write_versions(db: &Db, versions: Versions) -> tidesdb::Result<()> {
     let mut ddl = db.ddl()?;
     let linked = LINKED.map(|table| (table, 0, versions.linked));
@@ -234,7 +235,8 @@ fn write_first_record(db: &Db) -> tidesdb::Result<()> {
     ddl.commit()
 }
 
-/// Leaves out of a record of the second version what the first did not have; `None`: it is no such record.
+/// Leaves out of a record of the second version the fields unknown to the first; `None`: it is no such
+/// record.
 fn first_record(record: &[u8]) -> Option<Vec<u8>> {
     let number = |at: usize| Some(usize::from(u16::from_le_bytes(record.get(at..at + 2)?.try_into().ok()?)));
     let mut first = vec![1];

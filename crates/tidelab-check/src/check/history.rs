@@ -250,7 +250,7 @@ struct Client {
 #[derive(Default)]
 struct Known {
     statements: Vec<Statement>,
-    /// The value of a key that was read, and whether no other transaction can change it before the end.
+    /// The value of a key read, and true if no other transaction can change it before the end.
     values: HashMap<Key, (Vec<Element>, bool)>,
 }
 
@@ -367,7 +367,7 @@ impl Client {
         Ok(())
     }
 
-    /// Each key's value; complains about rows that were not asked for.
+    /// Each key's value; complains about rows not asked for.
     fn seen(&mut self, keys: &[Key], rows: &[Vec<String>]) -> Seen {
         let mut values: HashMap<u32, Vec<Element>> = HashMap::new();
         for row in rows {
@@ -436,7 +436,7 @@ impl Client {
         Ok(())
     }
 
-    /// A last transaction that sees everything, by rows and by index.
+    /// A last transaction: reads everything, by rows and by index.
     fn read_all(&mut self, session: &mut Session, generator: &Generator) -> Answer<()> {
         let began = self.now();
         let mut statements = Vec::new();
@@ -470,7 +470,7 @@ fn table(kind: Kind) -> &'static str {
     }
 }
 
-/// A change of a row that is there.
+/// A change of an existing row.
 fn only(session: &mut Session, statement: &str) -> Answer<()> {
     match session.run(statement)? {
         1 => Ok(()),

@@ -1,10 +1,9 @@
-//! `indexreads`: four writers and four readers. Readers know the contents that every snapshot must hold,
-//! and every read through an index must show exactly that.
+//! `indexreads`: four writers and four readers. Readers know the contents of every snapshot, and every read
+//! through an index must show exactly these.
 //!
 //! Table `swapped`: the values 0..ROWS of `k` and of the unique `u` stand in one row each, and a writer
-//! exchanges those of two rows. `v` follows from id and k, so an index entry that leads to another
-//! version of its row shows. Rows above them come and go in pairs. Table `balance`: transfers, the sum
-//! never changes.
+//! exchanges those of two rows. `v` follows from id and k, so an index entry for another version of its row
+//! shows. Rows above them come and go in pairs. Table `balance`: transfers, the sum never changes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,15 +19,15 @@ use tidelab_server::server::settings;
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
-/// Rows of `swapped` that stay; their ids, `k` and `u` are 0..ROWS.
+/// Permanent rows of `swapped`; their ids, `k` and `u` are 0..ROWS.
 const ROWS: i64 = 2000;
-/// Values of `k` above them, for the rows that come and go.
+/// Values of `k` above them, for the temporary rows.
 const PAIRS: i64 = 200;
 const ACCOUNTS: i64 = 100;
 const MONEY: i64 = 1000;
 const WRITERS: u64 = 4;
 const READERS: u64 = 4;
-/// Unlike any other number of a row, so that v tells of which id and k it was made.
+/// Unlike any other number of a row, so v tells its id and k.
 const FACTOR: i64 = 100_003;
 /// A reader stops after so many complaints: the first ones tell.
 const COMPLAINTS_EACH: usize = 5;
@@ -196,7 +195,7 @@ fn transfer(session: &mut Session, random: &mut StdRng) -> Answer<()> {
     Ok(())
 }
 
-/// Makes the two rows of a pair, which share their k, or deletes them.
+/// Makes the two rows of a pair with one k, or deletes them.
 fn pair(session: &mut Session, random: &mut StdRng, writer: u64, pairs: &mut BTreeSet<i64>) -> Answer<()> {
     let writer = i64::try_from(writer).unwrap_or(0);
     let number = random.random_range(0..PAIRS);

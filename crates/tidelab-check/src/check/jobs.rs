@@ -144,7 +144,7 @@ fn queue(server: &Server, way: Way, jobs: u64, workers: u32) -> Result<Vec<Strin
     Ok(complaints)
 }
 
-/// Puts jobs one by one; the workers are faster, so that they meet an empty queue now and then.
+/// Puts jobs one by one; the workers are faster, so they meet an empty queue now and then.
 fn produce(server: &Server, way: Way, jobs: u64) -> std::result::Result<(), Failure> {
     let mut session = Session::open(server.socket())?;
     session.run(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", way.isolation))?;
@@ -154,7 +154,7 @@ fn produce(server: &Server, way: Way, jobs: u64) -> std::result::Result<(), Fail
     Ok(())
 }
 
-/// Takes jobs until `over`, which must come within the limit of an answer.
+/// Takes jobs until `over`, due within the limit of an answer.
 fn work(
     server: &Server,
     way: Way,

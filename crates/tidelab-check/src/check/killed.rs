@@ -15,11 +15,11 @@ use tidelab_server::server::Server;
 use super::session::{Columns, Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 
-/// The longest that a client may wait for its answer after the KILL.
+/// Time limit of a client's answer after the KILL.
 const BOUND: Duration = Duration::from_millis(100);
-/// How long the statement runs before each of its kills; then from the beginning.
+/// The statement's time before each of its kills; then from the beginning.
 const DELAYS_MS: [u64; 5] = [120, 60, 200, 90, 300];
-/// A statement that ends by itself sooner than this is not killed.
+/// A shorter statement is not killed.
 const SHORTEST: Duration = Duration::from_millis(2);
 /// Tries to meet a writer while it is held back.
 const TRIES: u32 = 400;

@@ -1,4 +1,4 @@
-//! A server that is killed while clients are at work.
+//! Kills a server while clients are at work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use tidelab_server::server::Server;
 
 use super::session::Failure;
 
-/// Whether the kill has come.
+/// True after the kill.
 pub(super) struct Killed(AtomicBool);
 
 impl Killed {
@@ -19,8 +19,8 @@ impl Killed {
     }
 }
 
-/// Runs each of `clients` in a thread of its own and kills the server with SIGKILL after `delay`. Returns when
-/// all have ended, which they do when the server is gone.
+/// Runs each of `clients` in a thread of its own and kills the server with SIGKILL after `delay`. Returns
+/// when all have ended: they do when the server is gone.
 pub(super) fn load_until_killed<C: FnOnce(&Killed) + Send>(
     server: &mut Server,
     delay: Duration,

@@ -1,6 +1,5 @@
-//! `large`: statements that change every row of a large table with three secondary indexes. They are
-//! INSERT ... SELECT, UPDATE, a DELETE that is rolled back, an UPDATE that dies with the server, LOAD
-//! DATA, CREATE ... SELECT, DELETE.
+//! `large`: changes of every row of a large table with three secondary indexes. They are INSERT ... SELECT,
+//! UPDATE, a DELETE rolled back, an UPDATE killed with the server, LOAD DATA, CREATE ... SELECT, DELETE.
 //!
 //! Each is all or nothing; memory stays within its bound; others go on meanwhile; the rest of a killed
 //! statement is gone after the restart.
@@ -25,11 +24,11 @@ use super::session::{Address, Failure, Session};
 use super::{connect, must, progress, set_up, Check, Lab, Verdict};
 
 const MEGABYTE: u64 = 1 << 20;
-/// The longest that one statement may take.
+/// Time limit of one statement.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(3600);
 /// Resident memory of the server, with a cache and a write buffer of 64 MB.
 const MEMORY_LIMIT: u64 = 450 * MEGABYTE;
-/// How long a rollback of everything may take.
+/// Time limit for a rollback of everything.
 const ROLLBACK_LIMIT: Duration = Duration::from_secs(20);
 /// Others' p99 alongside a large statement, as a multiple of their p99 alone. The long form reports it,
 /// where there are enough of them.
@@ -239,7 +238,7 @@ impl Trial<'_> {
         self.agree("large.loaded")
     }
 
-    /// Runs a statement over all rows that must succeed.
+    /// Runs a statement over all rows, expecting success.
     fn whole(&mut self, what: &str, statement: &str) -> Result<()> {
         let done = self.alongside(|session| session.run(statement))?;
         let affected = must(what, done.answer)?;
@@ -311,7 +310,7 @@ impl Trial<'_> {
     }
 }
 
-/// A connection that waits for as long as a large statement takes.
+/// A connection with a timeout for large statements.
 fn patient(socket: &Path) -> std::result::Result<Session, Failure> {
     Session::connect(&Address::root(socket), STATEMENT_LIMIT)
 }

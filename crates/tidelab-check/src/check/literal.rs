@@ -1,6 +1,6 @@
-//! `literal`: 32 clients on 16 rows read a value, compute in the client, and write the
-//! literal, at REPEATABLE READ in both lock modes. An engine with broken snapshots loses
-//! updates here that `c = c + 1` would not show; one that refuses everything fails the floor.
+//! `literal`: 32 clients on 16 rows read a value, compute in the client, and write the literal, at REPEATABLE
+//! READ in both lock modes. Broken snapshots lose updates here that `c = c + 1` would not show; refusing
+//! everything fails the floor.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -118,7 +118,7 @@ fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) 
     Ok(all)
 }
 
-/// Works until told to stop; an error that is no conflict, or comes at COMMIT, ends it.
+/// Works until told to stop; an error other than a conflict, or at COMMIT, ends it.
 fn client(
     server: &Server,
     stop: &AtomicBool,
@@ -154,7 +154,7 @@ fn client(
     Ok(())
 }
 
-/// Reads and writes, without COMMIT; the number of rows that were changed.
+/// Reads and writes, without COMMIT; the number of changed rows.
 fn attempt(session: &mut Session, id: usize) -> std::result::Result<u64, Failure> {
     session.run("BEGIN")?;
     let v = session.number(&format!("SELECT v FROM torture.literal WHERE id = {id}"))?;

@@ -1,9 +1,9 @@
 //! Checks of a real server from outside: acknowledged transactions are there after a kill, no update is
 //! lost, no index read errs, a replica equals its primary, memory stays within its bounds.
 //!
-//! Each check starts a server of its own in a directory of its own, puts clients on it, and compares
-//! their results with the expected ones. It returns a [`Verdict`]: one closing line, and one complaint
-//! for each fault. A check that fails leaves its files in place.
+//! Each check starts a server of its own in a directory of its own, puts clients on it, and compares their
+//! results with the expected ones. It returns a [`Verdict`]: one closing line, and one complaint for each
+//! fault. A failed check leaves its files in place.
 
 mod accounts;
 pub mod backup;
@@ -64,9 +64,9 @@ pub enum Check {
     Literal,
     /// Autocommit `c = c + 1` on one row by many clients: no error, the right sum.
     Counters,
-    /// Workers on a queue of jobs, each of which is handed out once.
+    /// Workers on a queue of jobs: each job is handed out once.
     Jobs,
-    /// Reads through indexes alongside writers: complete, and nothing that does not match.
+    /// Reads through indexes alongside writers: complete, and every row matches.
     IndexReads,
     /// REPEATABLE READ with `tidesdb_snapshot_conflicts=OFF`: as InnoDB, no update lost, indexes right.
     Newest,
@@ -74,11 +74,11 @@ pub enum Check {
     History,
     /// Read, write the literal, commit, very often, on few rows: no commit is lost.
     Commits,
-    /// A dump under load makes a replica that is stopped again and again and ends up equal.
+    /// A dump under load makes a replica. Stopped again and again, it ends up equal.
     Replica,
     /// Statements over all rows of a large table: all or nothing, within memory, alongside others.
     Large,
-    /// Definitions under `kill -9`: the tables are those that were answered, the store has theirs alone.
+    /// Definitions under `kill -9`: the tables are the acknowledged ones, the store has theirs alone.
     Definitions,
     /// Backups under load, restored into another server and continued from the binary log.
     Backup,
@@ -86,7 +86,7 @@ pub enum Check {
     Foreign,
     /// KILL QUERY ends every kind of statement within 100 ms.
     Killed,
-    /// Files are flipped, cut, removed and exchanged: each costs what it touched, and says so.
+    /// Files are flipped, cut, removed and exchanged: each costs only the touched tables, and says so.
     Damage,
     /// Calls on the files of store, binary log and InnoDB fail, and the store's file system is full, then fails: nothing
     /// acknowledged is lost, and the rest goes on.
@@ -95,22 +95,22 @@ pub enum Check {
     PowerCut,
     /// Data of a later version of the plugin are refused by name.
     Formats,
-    /// An index that does not agree with its table is found by CHECK TABLE.
+    /// CHECK TABLE finds an index out of step with its table.
     Entries,
-    /// The insert benchmark, short: all that was acknowledged is there.
+    /// The insert benchmark, short: every acknowledged row is there.
     Iibench,
     /// Random tables and statements on InnoDB and TidesDB, every answer compared.
     Sql,
     /// Tables with indexes over virtual columns, under changing settings, against copies without an index.
     Virtuals,
-    /// Servers alone in memory cgroups, large values, clients that want more than the bound, many tables.
+    /// Servers alone in memory cgroups, large values, clients in want of more than the bound, many tables.
     Memory,
-    /// A delay that is planted in one of two equal tables is found and sized.
+    /// A delay planted in one of two equal tables is found and sized.
     Sensitivity,
 }
 
 impl Check {
-    /// All, in the order in which they run.
+    /// All, in running order.
     pub const ALL: [Check; 25] = [
         Check::Kill,
         Check::Crash,
@@ -223,36 +223,36 @@ pub struct Lab<'a> {
     pub directory: PathBuf,
     /// Asks to end.
     pub interrupt: &'a Interrupt,
-    /// The short form: what fits between two commits.
+    /// The short form, to run between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults` and `powercut`; none:
-    /// what the form has.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults` and
+    /// `powercut`; none: the form's own.
     pub rounds: Option<u32>,
-    /// Seconds of load in each part of the others; none: what the form has.
+    /// Seconds of load in each part of the others; none: the form's own.
     pub seconds: Option<u64>,
-    /// Clients of `history`, `commits` and `jobs`; none: what they have.
+    /// Clients of `history`, `commits` and `jobs`; none: their own.
     pub clients: Option<u32>,
-    /// Commits of `commits`; none: what the form has.
+    /// Commits of `commits`; none: the form's own.
     pub commits: Option<u64>,
-    /// Rows of `large` and `killed`; none: what the form has.
+    /// Rows of `large` and `killed`; none: the form's own.
     pub rows: Option<u64>,
-    /// Statements of `sql` and `virtuals`; none: what the form has.
+    /// Statements of `sql` and `virtuals`; none: the form's own.
     pub statements: Option<u64>,
-    /// Engines of `history`, `commits`, `large` and `memory`; empty: what the form has.
+    /// Engines of `history`, `commits`, `large` and `memory`; empty: the form's own.
     pub engines: &'a [Engine],
-    /// Engines of `replica`; none: what the form has.
+    /// Engines of `replica`; none: the form's own.
     pub pair: Option<replica::Pair>,
-    /// Parts of `memory` that have this in their name; none: all.
+    /// Parts of `memory` with this in their name; none: all.
     pub part: Option<&'a str>,
     /// The seed of all random choices.
     pub seed: u64,
-    /// Whether it was named, and is not the clock's.
+    /// True if it was named, and is not the clock's.
     pub seed_named: bool,
 }
 
 impl Lab<'_> {
-    /// The seed of the first round in checks whose rounds have seeds of their own. The short form has the same rounds each
-    /// time unless a seed is named: a failure is then of the change that it runs on.
+    /// The seed of the first round in checks whose rounds have seeds of their own. The short form has the
+    /// same rounds each time unless a seed is named: a failure then comes from the change under test.
     fn first_seed(&self) -> u64 {
         const SHORT: u64 = 6003;
         if self.short && !self.seed_named {
@@ -342,7 +342,7 @@ fn conclude(server: Server, summary: String, complaints: Vec<String>) -> Result<
     Ok(Verdict { summary, complaints })
 }
 
-/// Changes the store of a server that is down, by the engine itself, so the checksums are right.
+/// Changes the store of a stopped server, by the engine itself, so the checksums are right.
 fn change_store(store: &Path, change: impl FnOnce(&Db) -> tidesdb::Result<()>) -> Result<()> {
     let options = Options { create_if_missing: false, flush_on_close: true, ..Options::default() };
     Db::open(store, options).and_then(|db| change(&db).and_then(|()| db.close())).map_err(|error| {
@@ -355,7 +355,7 @@ fn progress(check: Check, text: &str) {
     eprintln!("check {}: {text}", check.name());
 }
 
-/// Set-up and final looks may not fail; what the server says then ends the check.
+/// Set-up and final looks may not fail; an error of the server ends the check.
 fn must<T>(what: &str, result: std::result::Result<T, Failure>) -> Result<T> {
     result.map_err(|failure| Error::Statement { statement: what.to_string(), message: failure.to_string() })
 }
@@ -365,7 +365,7 @@ fn connect(server: &Server) -> Result<Session> {
     must("connect", Session::open(server.socket()))
 }
 
-/// Runs statements that may not fail.
+/// Runs statements; a failure ends the check.
 fn set_up(session: &mut Session, statements: &[&str]) -> Result<()> {
     for statement in statements {
         must(statement, session.run(statement))?;

@@ -1,9 +1,9 @@
 //! `newest`: REPEATABLE READ with `tidesdb_snapshot_conflicts=OFF`, where locking statements take the newest version.
 //!
-//! First random programs of one transaction over rows that others changed since its snapshot, on InnoDB and on TidesDB:
-//! every answer is compared, and each plain read with the same one by every index. Then clients that count
-//! in rows that they have read before: no update is lost, and none is refused. Last, clients that exchange keys
-//! alongside others that read ranges of them FOR UPDATE.
+//! First random programs of one transaction over rows changed since its snapshot, on InnoDB and on TidesDB:
+//! every answer is compared, and each plain read with the same one by every index. Then clients count in rows
+//! read before: no update is lost, and none is refused. Last, clients exchange keys while others read ranges
+//! of them FOR UPDATE.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -22,7 +22,7 @@ const IDS: i64 = 40;
 const COUNTERS: i64 = 8;
 const CLIENTS: u64 = 8;
 const MOVING: i64 = 300;
-/// Unlike any other number of a row, so that v tells of which id and k it was made.
+/// Unlike any other number of a row, so v tells its id and k.
 const FACTOR: i64 = 100_003;
 /// Complaints of one part: the first ones tell.
 const COMPLAINTS_EACH: usize = 5;
@@ -74,13 +74,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
 
 /* --- one transaction on two engines --- */
 
-/// A random program: its sessions, and what it has done.
+/// A random program: its sessions, and its statements so far.
 struct Program {
     random: StdRng,
     /// Of each engine: the transaction, and the others.
     sessions: Vec<(Session, Session)>,
     script: Vec<String>,
-    /// The transaction met a row that its snapshot does not show.
+    /// The transaction met a row newer than its snapshot.
     newer: bool,
 }
 
@@ -254,7 +254,7 @@ impl Program {
 
 /* --- clients that count --- */
 
-/// Transactions that came through, and the complaints.
+/// Counts the successful transactions; also returns the complaints.
 fn count(lab: &Lab<'_>, server: &Server, seconds: u64) -> Result<(u64, Vec<String>)> {
     let mut session = connect(server)?;
     set_up(

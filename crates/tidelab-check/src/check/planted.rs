@@ -8,7 +8,7 @@ use tidelab_server::workload::tpcc::{readout, Scale};
 use super::must;
 use super::session::Session;
 
-/// A condition, what breaks it, what mends it again.
+/// A condition, the statement to break it, and the one to mend it.
 const PLANTS: [(u8, &str, &str); 13] = [
     (
         1,
@@ -77,7 +77,7 @@ const PLANTS: [(u8, &str, &str); 13] = [
     ),
 ];
 
-/// Plants each violation in a database whose conditions hold. Returns a line for each that was not found.
+/// Plants each violation in a database without one. Returns a line for each violation not found.
 pub fn complaints(
     session: &mut Session,
     address: &Address,

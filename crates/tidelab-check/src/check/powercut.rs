@@ -1,10 +1,11 @@
 //! `powercut`: a server whose unsynced changes are taken back after a kill, under writers of TidesDB tables and of both
 //! engines, with the binary log off and on.
 //!
-//! The preloaded library keeps a journal of every change of a file and of a directory. After SIGKILL the changes that no
-//! sync covered are lost: all of them, those after a moment, or some, page by page ([`crate::preload::PowerCut`]). In every
-//! third round the recovery is cut off as well. In every fourth a sync fails before the cut. After each start every
-//! acknowledged transaction is there, and the rest holds as in `faults`.
+//! The preloaded library keeps a journal of every change of a file and of a directory. After SIGKILL the
+//! unsynced changes are lost: all of them, those after a moment, or some, page by page
+//! ([`crate::preload::PowerCut`]). In every third round the recovery is cut off as well. In every fourth a
+//! sync fails before the cut. After each start every acknowledged transaction is there, and the rest holds as
+//! in `faults`.
 //!
 //! At the end the syncs of the log lie, and a cut must be seen to lose transactions: else the check sees nothing. The
 //! rounds' seeds are the check's and the numbers after it.
@@ -48,7 +49,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(bench.server, summary, complaints)
 }
 
-/// One round; the faults that it found.
+/// One round; returns the faults found.
 fn run_round(
     bench: &mut Bench<'_>,
     binary_log: bool,
@@ -112,7 +113,7 @@ fn run_round(
     Ok(wrong)
 }
 
-/// A sync of the store that fails: the kernel keeps pages that it calls clean.
+/// A failed sync of the store: the kernel keeps its pages and calls them clean.
 fn failing_sync(random: &mut StdRng) -> Fault {
     let kinds = [Kind::Log, Kind::Log, Kind::Table, Kind::Manifest];
     let kind = kinds[random.random_range(0..kinds.len())];
@@ -134,7 +135,7 @@ fn add(sum: &mut TakenBack, taken: TakenBack) {
     sum.names += taken.names;
 }
 
-/// Syncs of the log that lie cost acknowledged transactions in a cut: the judgement must say so.
+/// False syncs of the log lose acknowledged transactions in a cut: the judgement must say so.
 fn lies_are_missed(bench: &mut Bench<'_>, seed: u64) -> Result<Vec<String>> {
     let mut random = StdRng::seed_from_u64(seed);
     bench.set_binary_log(false)?;

@@ -24,18 +24,18 @@ use crate::preload::{self, Control, Loss, PowerCut, Roots, TakenBack};
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Flush and compaction try again every five seconds; writes go on within this time after a fault.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(60);
-/// Rows of a table that does not fit into the cache: reads of it reach the files.
+/// Rows of a table larger than the cache: reads of it reach the files.
 const LARGE: u64 = 12_000;
 
 /// Rounds with the binary log off, then as many with it on.
 const TURN: u64 = 5;
 
-/// Whether the round of this seed has the binary log.
+/// True if this seed's round has the binary log.
 pub(super) fn binary_log_of(seed: u64) -> bool {
     seed / TURN % 2 == 1
 }
 
-/// What a server did after a fault.
+/// A server's state after a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     /// Writes go on.
@@ -71,8 +71,8 @@ impl Library {
     }
 }
 
-/// The settings without which the library does not see every call: no native AIO, no mappings. Without the engine the
-/// server shall not start.
+/// Settings to let the library see every call: no native AIO, no mappings. Without the engine the server
+/// shall not start.
 pub(super) fn settings() -> Vec<Setting> {
     let hint = |name: &'static str, value: &str| Setting { exact: false, ..setting(name, value) };
     vec![
@@ -94,13 +94,13 @@ pub(super) struct Bench<'a> {
     pub(super) binary_log: bool,
     /// Tokens before the binary log's file with this number.
     logged_from: (u32, BTreeSet<i64>),
-    /// Transactions that one engine may have alone: while there was no binary log, those without an answer, and those
-    /// whose part InnoDB lost ([decision 5](../../../../docs/design/0005-prepared-transactions.md)).
+    /// Transactions permitted in one engine alone: without a binary log, the unanswered ones, and those with
+    /// InnoDB's part lost ([decision 5](../../../../docs/design/0005-prepared-transactions.md)).
     halves: BTreeSet<i64>,
     /// The error log's length when the round began.
     log_from: u64,
     chores: u64,
-    /// Errors that the chores met in the last load.
+    /// Errors met by the chores in the last load.
     pub(super) answers: Vec<String>,
 }
 
@@ -162,7 +162,8 @@ impl<'a> Bench<'a> {
         self.begin_log()
     }
 
-    /// From here on the binary log is held against the tables: its file began after all that is there.
+    /// From here on the binary log is compared with the tables: its file begins after every stored
+    /// transaction.
     fn begin_log(&mut self) -> Result<()> {
         let there = accounts::tokens(&mut connect(&self.server)?)?;
         let last = binary_log::files(&self.server, 0)?.last().map_or(0, |(number, _)| *number);
@@ -194,8 +195,8 @@ impl<'a> Bench<'a> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Puts writers and chores on the server while `meanwhile` runs; then all are asked to stop. Returns with its
-    /// result the failures that were no answers: they are in order when the server ended.
+    /// Puts writers and chores on the server while `meanwhile` runs; then all are asked to stop. Returns with
+    /// its result the failures other than answers: they are in order when the server ended.
     pub(super) fn under_load<T>(
         &mut self,
         random: &mut StdRng,
@@ -235,7 +236,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// While the server runs: every acknowledged transaction is seen, and none that was refused.
+    /// While the server runs: every acknowledged transaction is seen, and no refused one.
     pub(super) fn look(&self) -> Result<Vec<String>> {
         let mut session =
             Session::connect(&Address::root(self.server.socket()), LIMIT).map_err(|failure| {
@@ -261,7 +262,7 @@ impl<'a> Bench<'a> {
         Ok(wrong)
     }
 
-    /// Whether writes go on, by those of a row.
+    /// The server's state: tries to write a row.
     pub(super) fn health(&self) -> Health {
         let start = Instant::now();
         let mut session = match Session::connect(&Address::root(self.server.socket()), LIMIT) {
@@ -293,8 +294,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// After a restart, or while nothing is in doubt: compares rows, indexes, engines and binary log with the writers'
-    /// models, which take over the outcomes. Where there is a binary log, it decides.
+    /// After a restart, or while nothing is in doubt: compares rows, indexes, engines and binary log with the
+    /// writers' models; these take over the outcomes. A binary log decides, if there is one.
     pub(super) fn judge(&mut self) -> Result<Vec<String>> {
         let mut session = connect(&self.server)?;
         let there = accounts::tokens(&mut session)?;
@@ -327,7 +328,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Work that did not end in time, where the check cannot go on.
+/// Work unfinished in time: the check cannot go on.
 fn hang(what: &str) -> Error {
     Error::Load { what: what.to_string(), message: format!("did not end within {} s", LIMIT.as_secs()) }
 }
@@ -348,7 +349,7 @@ fn check_tables(session: &mut Session) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The settings of the checks and of the library with a small cache, data files that are written all the time, and
+/// The settings of the checks and of the library with a small cache, data files written all the time, and
 /// rotations of the binary log.
 fn settings_of(binary_log: bool) -> Vec<Setting> {
     let mut all = checks(binary_log);
@@ -365,7 +366,7 @@ fn settings_of(binary_log: bool) -> Vec<Setting> {
     all
 }
 
-/// A client with statements that make the background work, one after the other. Errors are part of the check.
+/// A client with statements to make the background work, one after the other. Errors are part of the check.
 struct Chores<'a> {
     number: &'a mut u64,
     answers: &'a mut Vec<String>,

@@ -1,5 +1,5 @@
-//! The binary log replayed into InnoDB tables: what a replica would have. The rows must be
-//! those of the tables that wrote it.
+//! The binary log replayed into InnoDB tables: the state of a replica. The rows must be those of the logged
+//! tables.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,8 +11,8 @@ use tidelab_server::workload::tpcc::schema::Table;
 use super::session::Session;
 use super::{binary_log, must, Lab};
 
-/// The complete files of the binary log, in their order, from number `from` on, and the number of the one
-/// that is being written.
+/// The complete files of the binary log, in their order, from number `from` on, and the number of the current
+/// one.
 pub fn complete_files(server: &Server, from: u32) -> Result<(Vec<PathBuf>, u32)> {
     let mut files = binary_log::files(server, 0)?;
     let current = files.pop().map_or(0, |(number, _)| number);
@@ -28,7 +28,7 @@ pub fn replay(lab: &Lab<'_>, server: &Server, files: &[PathBuf], from: &str, to:
     }
 }
 
-/// Replays files of a binary log, read with these arguments, into a server, which does not log it again.
+/// Replays files of a binary log, read with these arguments, into a server, without logging it again.
 pub fn play(lab: &Lab<'_>, server: &Server, arguments: &[String], files: &[PathBuf]) -> Result<()> {
     let reader = program(lab.prefix, "mariadb-binlog")?;
     let client = program(lab.prefix, "mariadb")?;

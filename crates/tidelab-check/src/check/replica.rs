@@ -3,14 +3,14 @@
 //! killed with SIGKILL several times. Then the writers end, the replica catches up, and every table must
 //! be equal, row by row.
 //!
-//! Stops of the replica are of three kinds in turn. It is killed; it is killed and loses what no sync covered; a call on a
-//! file of its store fails, is torn or late, then it is shut down or killed. A replica that stopped at a failed call
-//! goes on after its restart.
+//! Stops of the replica are of three kinds in turn. It is killed; it is killed and loses its unsynced
+//! changes; a call on a file of its store fails, is torn or late, then it is shut down or killed. A replica
+//! stopped by a failed call goes on after its restart.
 //!
-//! The dump is looked at before the replica follows: two tables of different engines that every
-//! transaction changes together must agree in it. If the snapshot were older or newer than the position
-//! in the dump, transactions would be missing on the replica or come twice, which the comparison shows.
-//! Either side can be TidesDB or InnoDB: the dump's tables are given the replica's engine.
+//! The dump is looked at before the replica follows: two tables of different engines, changed together by
+//! every transaction, must agree in it. If the snapshot were older or newer than the position in the dump,
+//! transactions would be missing on the replica or come twice: the comparison shows it. Either side can be
+//! TidesDB or InnoDB: the dump's tables are given the replica's engine.
 
 mod load;
 mod stop;
@@ -44,7 +44,7 @@ const WORKERS: u32 = 8;
 /// Longest time without a new position while the replica has to catch up.
 const STILL_LIMIT: Duration = Duration::from_secs(60);
 
-/// Which engine the primary's tables have, and which the replica's.
+/// The engines of the primary's and the replica's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The primary's.
@@ -83,7 +83,7 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Tables with their key columns, and the indexes that are compared with the rows.
+/// Tables with their key columns, and the indexes to compare with the rows.
 const TABLES: [(&str, &str, &[Index]); 6] = [
     (
         "torture.account",
@@ -242,7 +242,7 @@ fn replica_settings(engine: Engine) -> Vec<Setting> {
     all
 }
 
-/// Dumps the primary while it works; the position that the dump names.
+/// Dumps the primary while it works; returns the position named in the dump.
 fn take_dump(lab: &Lab<'_>, primary: &Server, path: &Path) -> Result<String> {
     let dumper = program(lab.prefix, "mariadb-dump")?;
     let output = Command::new(&dumper)
@@ -316,7 +316,7 @@ fn twins_differ(session: &mut Session, when: &str) -> Result<Vec<String>> {
     Ok(if count == 0 { Vec::new() } else { vec![format!("{count} rows of the twin tables differ {when}")] })
 }
 
-/// The error that stopped the replica's applier or receiver.
+/// The last error of the replica's applier or receiver.
 fn applier_error(session: &mut Session) -> Result<Option<String>> {
     // 10.11 has no information_schema.SLAVE_STATUS, and columns at other places than 11.8.
     let show = "SHOW SLAVE STATUS";
@@ -331,7 +331,7 @@ fn retries(session: &mut Session) -> Result<i64> {
     must(status, session.number(status))
 }
 
-/// Waits until the replica has all that the primary logged.
+/// Waits until the replica has the primary's whole log.
 fn catch_up(lab: &Lab<'_>, primary: &Server, replica: &Server) -> Result<Vec<String>> {
     let of = |server: &Server, variable: &str| -> Result<String> {
         let select = format!("SELECT @@GLOBAL.{variable}");
@@ -363,7 +363,7 @@ fn catch_up(lab: &Lab<'_>, primary: &Server, replica: &Server) -> Result<Vec<Str
     }
 }
 
-/// Rows that one side has and the other has not, and indexes that do not agree with their rows.
+/// Rows on one side only, and indexes out of step with their rows.
 fn differences(primary: &Server, replica: &Server) -> Result<Vec<String>> {
     let (mut first, mut second) = (connect(primary)?, connect(replica)?);
     let mut complaints = twins_differ(&mut second, "on the replica")?;

@@ -1,10 +1,10 @@
-//! Rounds that have a seed each: the first one the check's, each later one the number after it.
+//! Rounds with a seed each: the first one the check's, each later one the number after it.
 
 use tidelab_server::error::Result;
 
 use super::Lab;
 
-/// What came of the rounds.
+/// Results of the rounds.
 pub(super) struct Rounds {
     pub(super) done: u32,
     /// The faults found in the last one, with its seed.

@@ -1,4 +1,4 @@
-//! `sensitivity`: a check of the laboratory itself, which must find a planted difference and no other.
+//! `sensitivity`: a check of the laboratory itself: it must find a planted difference and no other.
 //!
 //! Two equal tables of one engine are updated row by row. Before each row the server burns CPU time in a
 //! trigger of the same text on both tables; some is burnt for every row. There are three experiments, in
@@ -29,12 +29,11 @@ use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
 /// The planted difference; in the short form as much as a few seconds can tell apart.
 const PLANTED: f64 = 0.05;
 const PLANTED_SHORT: f64 = 0.30;
-/// The time that one table is updated before it is the other's turn: short, so that both see the same
-/// machine, and drawn anew for each pair.
+/// One table's turn of updates: short, for both to see the same machine, and drawn anew for each pair.
 ///
-/// With turns of a quarter of a second, an event of the machine that came once a second met the same
-/// table each time, and equal tables differed by 13 %. With turns of 200 to 400 ms, a delay of 5 % was
-/// found on one table and not on the other.
+/// With turns of a quarter of a second, an event of the machine once a second met the same table each time,
+/// and equal tables differed by 13 %. With turns of 200 to 400 ms, a delay of 5 % was found on one table and
+/// not on the other.
 const TURN_MS: std::ops::Range<u64> = 8..16;
 /// Turns of each table in a round.
 const TURNS: u32 = 24;
@@ -44,14 +43,13 @@ const PILOT: Duration = Duration::from_millis(250);
 const ROWS: u32 = 20_000;
 /// By how much the planted size itself may be off: a statement's time is not one number on a machine with other work.
 const TOLERANCE: f64 = 0.02;
-/// Loops that the cost of one is measured with.
+/// Loops for measuring the cost of one.
 const LOOPS: u32 = 100_000;
-/// Loops that each row takes without a delay. The first ones of a statement meet cold caches and took
-/// twice the measured time: 5 % more of them made a statement 12 % slower. Loops after these cost the
-/// measured time.
+/// Loops of each row without a delay. The first ones of a statement meet cold caches and took twice the
+/// measured time: 5 % more of them made a statement 12 % slower. Loops after these cost the measured time.
 const EVERY_ROW: f64 = 200.0;
 
-/// Which of the tables.
+/// One of the two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Table {
     A,
@@ -318,7 +316,7 @@ impl PairedSlices {
     }
 }
 
-/// The updates that the telemetry must have seen.
+/// Complaints about updates missed by the telemetry.
 fn telemetry_complaints(recording: &Recording) -> Vec<String> {
     let series: &Series = &recording.series;
     let most = |name: &str| series.column(name).unwrap_or_default().into_iter().fold(f64::NAN, f64::max);

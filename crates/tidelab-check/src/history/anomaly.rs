@@ -2,26 +2,25 @@
 
 use std::fmt;
 
-/// The promises of a store, each with everything above it. Each line says which edges between moments may
-/// have no cycle (see [`super::moments`]).
+/// The promises of a store, each with everything above it. Each line names edges between moments without a
+/// cycle (see [`super::moments`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
-    /// Writes of two transactions are in one order on all keys, which agrees with the time.
+    /// Writes of two transactions are in one order on all keys, in agreement with the time.
     Writes,
     /// A reader comes after the writer of its value. Only committed values are read, and of a transaction
     /// only its last write to a key.
     Reads,
-    /// A transaction that changes a value comes after those that read it with a lock.
+    /// The changer of a value comes after those who read it with a lock.
     Locks,
-    /// Each row that is read is the newest at some moment of the transaction.
+    /// Each row read is the newest at some moment of the transaction.
     Rows,
-    /// All rows that a plain statement reads are the newest at one moment, and the moments of a
-    /// transaction's statements follow each other.
+    /// All rows read by a plain statement are the newest at one moment, and the moments of a transaction's
+    /// statements follow each other.
     Statements,
-    /// All rows that a transaction reads are the newest at one moment, and none that it writes was
-    /// changed since.
+    /// All rows read by a transaction are the newest at one moment, and no written one was changed since.
     Snapshot,
-    /// Transactions are as if one ran after the other, in the order in which they committed.
+    /// Transactions are as if one ran after the other, in the order of their commits.
     Serial,
 }
 
@@ -34,7 +33,7 @@ impl Rung {
 /// An anomaly, by its name in the literature where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// A read returned a value that no transaction wrote, or one that was written to another key.
+    /// A read returned a value written by no transaction, or to another key.
     Garbage,
     /// A list holds an element twice.
     Duplicate,
@@ -44,9 +43,9 @@ pub enum Class {
     LostWrite,
     /// A transaction does not see its own writes.
     Internal,
-    /// A read of a value that was rolled back.
+    /// A read of a rolled back value.
     G1a,
-    /// A read of a value that its writer replaced before it committed.
+    /// A read of an intermediate value: its writer replaced it before the commit.
     G1b,
     /// A cycle of write-write edges.
     G0,
@@ -58,9 +57,9 @@ pub enum Class {
     GSingle,
     /// A cycle with several read-write edges, no two of them adjacent.
     GNonadjacent,
-    /// A cycle with adjacent read-write edges over rows that existed: a write skew.
+    /// A cycle with adjacent read-write edges over existing rows: a write skew.
     G2Item,
-    /// The same over rows that were not there yet.
+    /// The same over rows not there yet.
     G2,
 }
 
@@ -85,14 +84,14 @@ impl fmt::Display for Class {
     }
 }
 
-/// One thing that is wrong.
+/// One anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
     /// Its name.
     pub class: Class,
-    /// The weakest promise that it breaks.
+    /// The weakest promise broken.
     pub rung: Rung,
-    /// It needs the time at which transactions began and ended to be seen.
+    /// Visible only with the times of transactions' beginnings and ends.
     pub by_time: bool,
     /// The events, over several lines.
     pub text: String,

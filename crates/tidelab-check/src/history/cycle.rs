@@ -1,5 +1,5 @@
-//! Cycles in the graph of moments: the shortest one of each strongly connected part, named and
-//! told so that a person can follow it.
+//! Cycles in the graph of moments: the shortest one of each strongly connected part, named and told for a
+//! person to follow.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use super::record::{History, Key};
 
 /// So many parts with cycles are told; one bug usually makes many.
 const PARTS_TOLD: usize = 5;
-/// How long to look for the cycle that is easiest to follow.
+/// The effort to find the cycle easiest to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// From a few moments of a part, of one part: its name is wanted.
@@ -51,7 +51,7 @@ fn weight(edge: Edge) -> u64 {
     }
 }
 
-/// The lightest cycle through one of the moments of a part that are tried.
+/// The lightest cycle through one of the tried moments of a part.
 fn lightest(graph: &Graph, part: &[NodeIndex], starts: usize) -> Option<Vec<EdgeIndex>> {
     let mut inside = vec![false; graph.node_count()];
     for node in part {

@@ -1,7 +1,7 @@
 //! Random transactions over a few keys.
 //!
-//! The keys in use move on. After so many writes one more list and register come into use, and the oldest
-//! go out of it. So values stay short, and there are always keys that do not exist yet.
+//! The keys in use move on. After so many writes one more list and register come into use, and the oldest go
+//! out of it. So values stay short, and keys without a value always remain.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,11 +10,11 @@ use rand::RngExt;
 
 use super::record::{Access, Element, Key, Kind};
 
-/// Keys of each kind that are in use at a time.
+/// Keys of each kind in use at a time.
 const WIDTH: u32 = 8;
-/// So many writes after which the next key comes into use.
+/// Writes until the next key comes into use.
 const WRITES_PER_KEY: u64 = 24;
-/// The most keys that one range holds.
+/// The most keys of one range.
 pub const RANGE: u32 = 5;
 /// The most statements of a transaction.
 const STATEMENTS: u32 = 5;
@@ -24,7 +24,7 @@ const STATEMENTS: u32 = 5;
 pub enum Step {
     /// Read a key.
     Read {
-        /// Which.
+        /// Its key.
         key: Key,
         /// The way of reading.
         access: Access,
@@ -91,7 +91,7 @@ impl Generator {
         Plan { steps, autocommit, gives_up: !autocommit && random.random_bool(0.05) }
     }
 
-    /// All keys that have been in use.
+    /// All keys used so far.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let end = self.base() + WIDTH;
         [Kind::List, Kind::Register]

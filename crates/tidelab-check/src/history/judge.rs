@@ -21,9 +21,9 @@ pub struct Promise {
 /// The anomalies of a history.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Those that the promise forbids.
+    /// Anomalies forbidden by the promise.
     pub broken: Vec<Anomaly>,
-    /// Those that it allows: the number of reports of each (not of events), with the first.
+    /// Permitted anomalies: the number of reports of each (not of events), with the first.
     pub allowed: BTreeMap<Class, (usize, Anomaly)>,
 }
 

@@ -1,18 +1,18 @@
 //! The graph of a history's moments.
 //!
-//! A transaction begins, reads at one or several moments, and commits at one. An edge from a to b says
-//! that b comes later:
+//! A transaction begins, reads at one or several moments, and commits at one. An edge from a to b: b comes
+//! later.
 //!
-//! - `ww`: a's writer committed before b's writer did. When b reads at one moment only, a's writer
-//!   committed before that moment: b writes nothing that was changed since;
-//! - `wr`: a's writer committed before the moment at which b was read;
-//! - `rw`: the moment of a read comes before the commit that replaced its value; when the read locked,
-//!   the reader's commit does;
-//! - time: a transaction that ended before another began comes before it.
+//! - `ww`: a's writer committed before b's writer did. When b reads at one moment only, a's writer committed
+//!   before that moment: b writes nothing changed since;
+//! - `wr`: a's writer committed before the moment of b's read;
+//! - `rw`: the moment of a read comes before the commit of the next value; when the read locked, the reader's
+//!   commit does;
+//! - time: a transaction ended before another's beginning comes before it.
 //!
-//! A store's promise gives the number of reading moments of a transaction, and whether its reads may be
-//! earlier than its commit. A store that keeps the promise makes no cycle: each edge then goes forward in
-//! the store's own order of events.
+//! A store's promise gives the number of reading moments of a transaction, and the relation of its reads to
+//! its commit: at it, or also earlier. A kept promise makes no cycle: each edge then goes forward in the
+//! store's own order of events.
 
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -30,12 +30,12 @@ pub enum Gaps {
     Open,
     /// The very key, when it was asked for.
     Keys,
-    /// Also every key of a range that was asked for.
+    /// Also every key of a range asked for.
     Ranges,
 }
 
 impl Gaps {
-    /// Whether what this read found, or did not find, stays so until the reader ends.
+    /// True if the read's result, also a missing row, stays so until the reader ends.
     fn protects(self, read: &Read) -> bool {
         let absent = match self {
             Gaps::Open => false,
@@ -103,7 +103,7 @@ struct Builder<'v, 'h> {
     units: HashMap<Unit, NodeIndex>,
 }
 
-/// The graph that has no cycle when the promise was kept.
+/// The graph, without a cycle when the promise was kept.
 pub fn graph(versions: &Versions<'_>, rung: Rung, gaps: Gaps) -> Graph {
     let mut builder = Builder {
         versions,
@@ -134,8 +134,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Edges from transactions that ended to those that began later. Edges that follow from others are
-    /// left out, so each transaction has at most as many as there are clients.
+    /// Edges from ended transactions to those begun later. Redundant edges are left out, so each transaction
+    /// has at most as many as there are clients.
     fn add_time(&mut self) {
         let transactions = &self.versions.history.transactions;
         let mut events: Vec<(u64, bool, usize)> = Vec::new();

@@ -149,7 +149,7 @@ fn hidden_own_writes_are_found() {
     planted(Isolation::ReadCommitted, Bug::HidesOwnWrites, &[Class::Internal]);
 }
 
-/// Of a correct history one read is changed so that it cannot be: the checker sees it.
+/// One read of a correct history becomes impossible: the checker sees it.
 #[test]
 fn every_corruption_of_a_serializable_history_is_found() {
     let mut done = [0; 5];
@@ -242,7 +242,7 @@ fn read(key: Key, elements: &[Element]) -> Statement {
     Statement::Read { access: Access::Plain, range: false, seen: vec![(key, elements.to_vec())] }
 }
 
-/// Transactions that all run at once, so that only their reads order them.
+/// Transactions all at once: only their reads order them.
 fn at_once(all: &[&[Statement]]) -> History {
     let transaction = |(client, statements): (usize, &&[Statement])| Transaction {
         client: u32::try_from(client).unwrap(),

@@ -5,7 +5,7 @@ use std::fmt;
 /// The kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Everything that was ever written to it, in order: a write appends.
+    /// Everything ever written to it, in order: a write appends.
     List,
     /// The last written value: a write overwrites.
     Register,
@@ -29,10 +29,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// A written value: a number that no other write of the history has. Never 0.
+/// A written value: a number unique in the history. Never 0.
 pub type Element = u64;
 
-/// The way in which a statement reads.
+/// The way of a statement's reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// A plain SELECT.
@@ -44,17 +44,17 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether what was read stays as it is until the reader ends.
+    /// True if the rows read stay unchanged until the reader ends.
     pub fn locks(self) -> bool {
         self != Access::Plain
     }
 }
 
-/// The values that a statement returned, one for each key of it: a list's elements, a register's one.
-/// Empty for a missing key.
+/// The values returned by a statement, one for each key of it: a list's elements, a register's one. Empty for
+/// a missing key.
 pub type Seen = Vec<(Key, Vec<Element>)>;
 
-/// A statement that was answered.
+/// An answered statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
     /// Appended to a list, or wrote a register.
@@ -91,13 +91,13 @@ pub enum Outcome {
 pub struct Transaction {
     /// The client.
     pub client: u32,
-    /// Before its first statement was sent, on a clock that all clients share.
+    /// Before its first statement was sent, on the clients' shared clock.
     pub began: u64,
     /// After its last answer came.
     pub ended: u64,
     /// Its end.
     pub outcome: Outcome,
-    /// Its statements that were answered, in order.
+    /// Its answered statements, in order.
     pub statements: Vec<Statement>,
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for Transaction {
     }
 }
 
-/// Of a read of more keys only those that matter are printed.
+/// Of a read of more keys only the relevant ones are printed.
 const KEYS_SHOWN: usize = 8;
 /// So many elements at the end of a long list are printed.
 const ELEMENTS_SHOWN: usize = 6;
@@ -166,7 +166,7 @@ pub fn shortened(elements: &[Element]) -> String {
     format!("[{}{}]", if from > 0 { "... " } else { "" }, shown.join(" "))
 }
 
-/// All that the clients of a run recorded.
+/// The records of all clients of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The transactions, in any order.

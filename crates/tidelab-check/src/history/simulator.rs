@@ -14,9 +14,9 @@ use super::record::{Access, Element, History, Key, Kind, Outcome, Seen, Statemen
 pub enum Isolation {
     /// A snapshot for each statement.
     ReadCommitted,
-    /// One snapshot; a write to a row that was changed since is refused.
+    /// One snapshot; a write to a row changed since is refused.
     Snapshot,
-    /// The same; a transaction that read a row that was changed since is refused too.
+    /// The same; a transaction with a read of a row changed since is refused too.
     Serializable,
 }
 
@@ -35,17 +35,17 @@ pub enum Bug {
     CommitsInPieces,
     /// Two writers of a key are not kept apart, and their commits come in pieces.
     MixesWrites,
-    /// Now and then a snapshot is older than commits that were answered.
+    /// Now and then a snapshot is older than acknowledged commits.
     OldSnapshots,
     /// A new snapshot for each statement where one was promised.
     MovingSnapshots,
-    /// Overwrites values that were changed since the snapshot.
+    /// Overwrites values changed since the snapshot.
     MissesConflicts,
     /// FOR UPDATE and LOCK IN SHARE MODE lock nothing.
     ReadsWithoutLocks,
     /// Reads are not compared at the end.
     MissesReads,
-    /// Reads of keys that are not there are not compared at the end.
+    /// Reads of missing keys are not compared at the end.
     MissesGaps,
     /// Does not see its own writes.
     HidesOwnWrites,
@@ -72,10 +72,10 @@ pub struct Simulator {
     isolation: Isolation,
     bug: Bug,
     random: StdRng,
-    /// Versions of each key with the number of the commit that made them.
+    /// Versions of each key with their commit's number.
     versions: HashMap<Key, Vec<(usize, Value)>>,
     locks: HashMap<Key, usize>,
-    /// Uncommitted writes, for the bug that shows them.
+    /// Uncommitted writes, for the bug of dirty reads.
     dirty: HashMap<Key, (usize, Value)>,
     commits: usize,
     clock: u64,
@@ -83,7 +83,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Runs `transactions` of eight clients, then one that reads all keys.
+    /// Runs `transactions` of eight clients, then one over all keys.
     pub fn history(isolation: Isolation, bug: Bug, seed: u64, transactions: usize) -> History {
         let random = StdRng::seed_from_u64(seed);
         let mut simulator = Simulator {
@@ -227,8 +227,7 @@ impl Simulator {
         true
     }
 
-    /// Locks are not waited for: a transaction that meets one is refused, and so is one with an older
-    /// snapshot.
+    /// Without waiting: a transaction is refused at another's lock, and with an older snapshot.
     fn lock(&mut self, client: usize, running: &Running, key: Key, really: bool) -> bool {
         if !really {
             return true;

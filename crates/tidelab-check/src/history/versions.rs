@@ -1,5 +1,5 @@
-//! The order of each key's versions, inferred from the reads, and the anomalies that show without a
-//! cycle: values without a writer, lost writes, reads of aborted or intermediate values.
+//! The order of each key's versions, inferred from the reads, and the anomalies visible without a cycle:
+//! values without a writer, lost writes, reads of aborted or intermediate values.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ pub struct Written {
     pub last: bool,
 }
 
-/// One key as one statement found it, without what the reader itself had written.
+/// One key as read by one statement, without the reader's own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
     /// The reader's place in the history.
@@ -42,16 +42,16 @@ type Version = (Key, Option<Element>);
 /// An element and the place of its writer in the history.
 pub type By = (usize, Element);
 
-/// Everything that a history says about versions.
+/// Everything about versions in a history.
 #[derive(Debug)]
 pub struct Versions<'h> {
     /// The history.
     pub history: &'h History,
-    /// Which transactions count as committed: those of unknown outcome do when others saw a write.
+    /// True for transactions counted as committed, also for those of unknown outcome if others saw a write.
     pub committed: Vec<bool>,
     /// All reads, in the order of the history.
     pub reads: Vec<Read>,
-    /// The anomalies that show without a cycle.
+    /// The anomalies visible without a cycle.
     pub anomalies: Vec<Anomaly>,
     written: HashMap<Element, Written>,
     /// The longest read of each list, and where each element stands in it.
@@ -62,7 +62,7 @@ pub struct Versions<'h> {
 }
 
 impl<'h> Versions<'h> {
-    /// Infers all that from a history.
+    /// Infers the versions from a history.
     pub fn infer(history: &'h History) -> Versions<'h> {
         let mut versions = Versions {
             history,
@@ -88,8 +88,8 @@ impl<'h> Versions<'h> {
         self.written.get(&element).copied().filter(|written| written.key == key)
     }
 
-    /// Elements known to come right after a version (`None`: the first), with their writers. A list has
-    /// at most one, a register all that are known to come later.
+    /// Elements known to come right after a version (`None`: the first), with their writers. A list has at
+    /// most one, a register all known later ones.
     pub fn next(&self, key: Key, version: Option<Element>) -> Vec<By> {
         match key.kind {
             Kind::List => {
@@ -147,7 +147,7 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// Takes the readers' own writes off what they read.
+    /// Takes the readers' own writes off their reads.
     fn note_reads(&mut self) {
         for (by, transaction) in self.history.transactions.iter().enumerate() {
             let mut own: HashMap<Key, Vec<Element>> = HashMap::new();
@@ -247,8 +247,8 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// Checks every element that was read: it was written to that key, its writer did not roll back, and
-    /// it is the last that its writer left there. A writer whose element is seen has committed.
+    /// Checks every element read: it was written to this key, its writer did not roll back, and it is its
+    /// writer's last one there. A seen element's writer has committed.
     fn look_at_reads(&mut self) {
         let history = self.history;
         let mut told: HashSet<Element> = HashSet::new();
@@ -298,7 +298,7 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// A committed append is in the list, if anyone read that list in a later transaction.
+    /// A committed append is in the list, if a later transaction read the list.
     fn look_for_lost_writes(&mut self) {
         let history = self.history;
         let mut last_read: HashMap<Key, u64> = HashMap::new();
@@ -324,9 +324,9 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// A register's versions: nothing comes first. A transaction's write comes after the value that it
-    /// read there before. A write comes after those whose writers had ended when its writer began. Two
-    /// transactions that read one version and then wrote have lost an update.
+    /// A register's versions: nothing comes first. A transaction's write comes after the value read there
+    /// before. A write comes after those of writers ended at its writer's beginning. Two transactions with a
+    /// read of one version and then a write have lost an update.
     fn order_registers(&mut self) {
         let history = self.history;
         let mut writers: HashMap<Key, Vec<By>> = HashMap::new();

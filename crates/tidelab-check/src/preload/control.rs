@@ -16,7 +16,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ontrol01");
 const REAL_SYNC: u64 = u64::MAX;
 const WORD: u64 = 8;
 const SIZE: u64 = 8192;
-/// Offset and longest length of the path of the first call that was hit.
+/// Offset of the path of the first call hit, and its longest length.
 const FIRED_PATH: (u64, usize) = (4096, 4096);
 
 /// Numbers of the words.
@@ -33,7 +33,7 @@ mod word {
     pub const COUNTS: u64 = 16;
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It fails, and nothing is done.
@@ -44,17 +44,17 @@ pub enum Action {
     Short,
     /// It comes later.
     Delay(Duration),
-    /// A sync says that it is done, and does nothing.
+    /// A sync reports success, and does nothing.
     Lie,
 }
 
 impl Action {
-    /// Whether the caller is told of a failure.
+    /// True if the caller is told of a failure.
     pub fn fails(self) -> bool {
         matches!(self, Action::Fail(_) | Action::Tear(_))
     }
 
-    /// Whether the caller is told that there is no room.
+    /// True if the caller is told of a full disk.
     pub fn is_full(self) -> bool {
         matches!(
             self,
@@ -92,21 +92,21 @@ pub struct Fault {
     pub kind: Kind,
     /// The call's kind.
     pub call: Call,
-    /// The number of the first call that is hit, from 1, counted from the arming.
+    /// The number of the first call hit, from 1, counted from the arming.
     pub first: u64,
-    /// The number of calls that are hit.
+    /// The number of calls hit.
     pub times: u64,
-    /// What becomes of them.
+    /// Their outcome.
     pub action: Action,
 }
 
 impl Fault {
-    /// Whether writes of the store's log find no room: commits that are ordered wait for it.
+    /// True if writes of the store's log find no room: ordered commits wait for it.
     pub fn is_full_log(&self) -> bool {
         self.kind == Kind::Log && self.call == Call::Write && self.action.is_full()
     }
 
-    /// Whether the store may take no more writes until a restart: its log failed.
+    /// True if the store's log failed: it may take no more writes until a restart.
     pub fn may_want_restart(&self) -> bool {
         let of_log = self.kind == Kind::Log && matches!(self.call, Call::Write | Call::Sync);
         of_log && self.action.fails() && !self.is_full_log()
@@ -124,7 +124,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// The calls that a fault hit.
+/// The calls hit by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fired {
     /// Their number.
@@ -176,8 +176,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes one in the directory `side`. With `record` the library keeps a journal there. A sync takes as long as
-    /// `sync` says and does nothing else, which is enough while the machine stays up; without it a sync is a sync.
+    /// Makes one in the directory `side`. With `record` the library keeps a journal there. With `sync`, a
+    /// sync only takes this long: enough while the machine stays up; without it a sync is a sync.
     pub fn create(side: &Path, record: bool, sync: Option<Duration>) -> Result<Control> {
         let trash = side.join("trash");
         std::fs::create_dir_all(&trash).map_err(io_error("cannot make", &trash))?;
@@ -193,7 +193,7 @@ impl Control {
         Ok(control)
     }
 
-    /// How long a sync takes from now on.
+    /// Sets the duration of a sync from now on.
     pub fn set_sync(&self, sync: Option<Duration>) -> Result<()> {
         let micros = sync.map_or(REAL_SYNC, |sync| u64::try_from(sync.as_micros()).unwrap_or(REAL_SYNC - 1));
         self.put(word::SYNC_MICROS, micros)
@@ -217,7 +217,7 @@ impl Control {
         self.put(word::ARMED, 0)
     }
 
-    /// The calls that the last fault hit; none so far.
+    /// The calls hit by the last fault; none so far.
     pub fn fired(&self) -> Result<Option<Fired>> {
         let calls = self.get(word::FIRED)?;
         if calls == 0 {

@@ -1,12 +1,12 @@
-//! A power cut, made after the server was killed: of the changes in the library's journal those that no sync
-//! covered are taken back, or kept, as a loss says.
+//! A power cut, made after the server was killed: takes back or keeps the unsynced changes in the library's
+//! journal, by a [`Loss`].
 //!
 //! - A page holds any number of its unsynced changes, the first ones of them. Pages do not depend on each other.
-//! - A length is any of those since the last sync. In the binary log it ends before the first byte that is lost: file
+//! - A length is any of those since the last sync. In the binary log it ends before the first lost byte: file
 //!   systems with ordered data, on which the server relies, show no hole there.
 //! - A failed sync leaves pages clean: a later sync does not cover them, unless they changed again in between.
-//! - InnoDB's data files keep all that was written: with pages of 4 KiB taken back InnoDB 11.8.6 once failed to recover
-//!   ("Not applying INSERT_HEAP_DYNAMIC due to corruption"), and its recovery is not what is tested.
+//! - InnoDB's data files keep everything written: with pages of 4 KiB taken back InnoDB 11.8.6 once failed to
+//!   recover ("Not applying INSERT_HEAP_DYNAMIC due to corruption"), and its recovery is not under test.
 //! - Names in the store's directories keep the first of their unsynced changes, each directory on its own. Names of the
 //!   server's files are durable with the next sync of any file, as on ext4.
 
@@ -22,17 +22,17 @@ use tidelab_server::error::{io_error, Result};
 use super::journal::{Change, Entry, Journal};
 use super::{Kind, Roots};
 
-/// Bytes that reach the disk together.
+/// Bytes written to the disk together.
 const PAGE: u64 = 4096;
 
-/// What becomes of unsynced changes.
+/// The fate of unsynced changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
     /// All are lost.
     All,
     /// Each page, length and directory keeps some, none or all.
     Some,
-    /// Those after a moment are lost: a disk that writes in order.
+    /// Those after a moment are lost: a disk with writes in order.
     Late,
 }
 
@@ -41,18 +41,18 @@ impl Loss {
     pub const ALL: [Loss; 3] = [Loss::All, Loss::Some, Loss::Late];
 }
 
-/// What a power cut took back.
+/// Changes taken back by a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TakenBack {
-    /// Changes of pages that no sync covered.
+    /// Unsynced changes of pages.
     pub unsynced: u64,
-    /// Those of them that are lost.
+    /// The lost ones of them.
     pub changes: u64,
-    /// Files that have another length.
+    /// Files with another length.
     pub lengths: u64,
-    /// Names that no sync covered.
+    /// Unsynced names.
     pub unsynced_names: u64,
-    /// Those of them that are lost.
+    /// The lost ones of them.
     pub names: u64,
 }
 
@@ -65,7 +65,7 @@ struct PageChange {
     clean: bool,
 }
 
-/// The changes of one file that no sync covered.
+/// The unsynced changes of one file.
 #[derive(Debug, Default)]
 struct Unsynced {
     pages: BTreeMap<u64, Vec<PageChange>>,
@@ -119,13 +119,13 @@ pub struct PowerCut<'a> {
     pub side: &'a Path,
     /// The directories whose files have a kind.
     pub roots: &'a Roots,
-    /// What becomes of unsynced changes.
+    /// The fate of unsynced changes.
     pub loss: Loss,
 }
 
 impl PowerCut<'_> {
-    /// Takes changes back. Afterwards all that is left is durable, and the journal is empty. No process may use the
-    /// files.
+    /// Takes changes back. Afterwards everything left is durable, and the journal is empty. No process may
+    /// use the files.
     pub fn make(&self, random: &mut StdRng) -> Result<TakenBack> {
         let path = self.side.join("journal");
         let mut journal = Journal::read(&path)?;
@@ -261,7 +261,7 @@ fn find_files(directory: &Path, files: &mut BTreeMap<u64, PathBuf>) -> Result<()
     Ok(())
 }
 
-/// Changes of bytes and lengths that no sync covered, by inode.
+/// Unsynced changes of bytes and lengths, by inode.
 fn unsynced_bytes(entries: &[Entry]) -> BTreeMap<u64, Unsynced> {
     let mut files: BTreeMap<u64, Unsynced> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -282,7 +282,7 @@ fn unsynced_bytes(entries: &[Entry]) -> BTreeMap<u64, Unsynced> {
     files
 }
 
-/// The directory of the name that changed.
+/// The directory of the changed name.
 fn directory_of(change: &Change) -> Option<&Path> {
     match change {
         Change::Create(path)
@@ -295,7 +295,7 @@ fn directory_of(change: &Change) -> Option<&Path> {
     }
 }
 
-/// Changes of names that no sync covered, in their order, by directory. Those of the server's files are one group.
+/// Unsynced changes of names, in their order, by directory. Those of the server's files are one group.
 fn unsynced_names(entries: &[Entry]) -> BTreeMap<PathBuf, Vec<&Entry>> {
     let mut directories: BTreeMap<PathBuf, Vec<&Entry>> = BTreeMap::new();
     let server = PathBuf::new();
@@ -352,8 +352,8 @@ fn undo(bytes: &mut [u8], page: u64, entry: &Entry, journal: &[u8]) -> u64 {
     from
 }
 
-/// Undoes a change of a name. A name that is not as the change left it was changed by nobody whom the library sees,
-/// or the change itself was refused: it stays.
+/// Undoes a change of a name. A name in another state than after the change stays: someone outside of the
+/// library's sight changed it, or the change was refused.
 fn undo_name(entry: &Entry, trash: &Path) -> Result<()> {
     let bring_back = |inode: u64, path: &Path| fs::hard_link(trash.join(inode.to_string()), path);
     let done = match &entry.change {

@@ -1,4 +1,4 @@
-//! The journal that the library wrote (`preload/journal.c`), read.
+//! Reader of the library's journal (`preload/journal.c`).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(super) enum Change {
     Create(PathBuf),
     /// A name was taken away.
     Unlink(PathBuf),
-    /// A name became another one, which the inode `replaced` had; 0: none.
+    /// A rename. `replaced`: the inode formerly named `to`; 0: none.
     Rename { from: PathBuf, to: PathBuf, replaced: u64 },
     /// A further name was made.
     Link(PathBuf),

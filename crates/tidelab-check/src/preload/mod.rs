@@ -1,5 +1,5 @@
-//! A library that is preloaded into a server: it makes the server's calls on files fail, and it records changes
-//! so that unsynced ones can be taken back.
+//! A library preloaded into a server: it makes the server's calls on files fail, and records changes for
+//! taking back unsynced ones.
 //!
 //! The sources are C, in `preload/` of this crate, and are compiled where a check begins. [`Control`] arms faults
 //! and reads counts while the server runs; [`PowerCut`] takes back after the server was killed.
@@ -50,7 +50,7 @@ impl Kind {
     pub const ALL: [Kind; 7] =
         [Kind::Log, Kind::Table, Kind::Manifest, Kind::Directory, Kind::Binlog, Kind::Redo, Kind::InnoDb];
 
-    /// Whether the engine writes files of this kind, and not the server.
+    /// True if the engine writes files of this kind, and not the server.
     pub fn is_store(self) -> bool {
         self <= Kind::Directory
     }
@@ -186,7 +186,8 @@ pub fn build(directory: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The variables that bring the library into a process. `side` is the directory of the control file and the journal.
+/// The variables to load the library into a process. `side` is the directory of the control file and the
+/// journal.
 pub fn environment(library: &Path, side: &Path, roots: &Roots) -> Vec<(&'static str, PathBuf)> {
     vec![
         ("LD_PRELOAD", library.to_path_buf()),

@@ -1,5 +1,5 @@
-//! The check's tables and the model of their rows. Each row tells from its key and version what must be in it, so that
-//! a wrong one is known for wrong; each commit has a number, which stands in the journal and is the version of its rows.
+//! The check's tables and the model of their rows. A row's key and version determine its contents, so a wrong
+//! row shows. Each commit has a number: it stands in the journal and is the version of its rows.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub(super) const DATABASE: &str = "damage";
 pub(super) struct Table {
     /// Its name.
     pub(super) name: &'static str,
-    /// Rows that it begins with.
+    /// Rows at the beginning.
     rows: i64,
-    /// Times that 32 bytes stand in a row.
+    /// Repetitions of 32 bytes in a row.
     repeats: u32,
 }
 
@@ -35,7 +35,7 @@ pub(super) const TABLES: [Table; 6] = [
 const JOURNAL: &str = "journal";
 /// Rows of a prepared transaction, too large for memory.
 const PREPARED: i64 = 150;
-/// Keys of rows that are written while a table is damaged begin here, and those of prepared ones.
+/// Keys of rows written while a table is damaged begin here, and those of prepared ones.
 const NEW: i64 = 1_000_000;
 const NEW_PREPARED: i64 = 100_000_000;
 
@@ -50,7 +50,7 @@ impl Table {
         format!("CREATE TABLE {DATABASE}.{} ({columns}) ENGINE=TidesDB MIN_DISK_SPACE=0", self.name)
     }
 
-    /// The padding that belongs to key `a` and version `v`.
+    /// The padding of key `a` at version `v`.
     fn pad(&self) -> String {
         format!("REPEAT(MD5(CONCAT('{}', a, ':', v)), {})", self.name, self.repeats)
     }
@@ -103,7 +103,7 @@ pub(super) struct Content {
     commits: Vec<(i64, Vec<Change>)>,
     /// The number of the newest commit.
     pub(super) last: i64,
-    /// The changes of the transaction that is prepared.
+    /// The changes of the prepared transaction.
     prepared: Option<Change>,
 }
 
@@ -193,7 +193,7 @@ impl Content {
         Ok(())
     }
 
-    /// Writes to each table, in a transaction of its own: `Err` of those that were refused.
+    /// Writes to each table, in a transaction of its own: `Err` of the refused ones.
     pub(super) fn write_to_each(
         &mut self,
         session: &mut Session,
@@ -213,7 +213,7 @@ impl Content {
         Ok(refused)
     }
 
-    /// Prepares a transaction that outgrows memory.
+    /// Prepares a transaction larger than memory.
     pub(super) fn prepare(&mut self, session: &mut Session) -> Result<(), Failure> {
         let (table, from) = (Table::index("large"), NEW_PREPARED + 1000 * self.last);
         let change = Change { table, from, to: from + PREPARED - 1, deletes: false };
@@ -234,12 +234,12 @@ impl Content {
         Ok(())
     }
 
-    /// Whether a transaction is prepared.
+    /// True while a transaction is prepared.
     pub(super) fn is_prepared(&self) -> bool {
         self.prepared.is_some()
     }
 
-    /// The number of the newest commit that is there.
+    /// The number of the newest stored commit.
     pub(super) fn newest_there(session: &mut Session) -> Result<i64, Failure> {
         session.number(&format!("SELECT MAX(a) FROM {DATABASE}.{JOURNAL}"))
     }

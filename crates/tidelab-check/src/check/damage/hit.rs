@@ -1,4 +1,4 @@
-//! What is done to a file, and how it is undone.
+//! Changes of a file, and their undoing.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::RngExt;
 use tidelab_server::error::{io_error, Result};
 
-/// What happens to a file.
+/// The kind of change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// A bit is another one.
@@ -23,10 +23,10 @@ pub(super) enum Way {
     Swap,
 }
 
-/// Most bytes that become zero.
+/// The most bytes set to zero.
 const ZEROS: u64 = 16 << 10;
 
-/// A part of a file that belongs to a table.
+/// A part of a file that belongs to one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// The table; empty: the dictionary.
@@ -37,23 +37,23 @@ pub(super) struct Part {
     pub(super) to: u64,
 }
 
-/// A file that can be hit.
+/// A possible target: a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Where it is.
+    /// The file's path.
     pub(super) path: PathBuf,
     /// The tables in it; none in files of other kinds.
     pub(super) parts: Vec<Part>,
 }
 
-/// A hit that was made.
+/// A finished hit.
 #[derive(Debug)]
 pub(super) struct Hit {
     /// In words.
     pub(super) what: String,
-    /// The files that it touched.
+    /// The files touched.
     pub(super) paths: Vec<PathBuf>,
-    /// The tables that may suffer.
+    /// The tables possibly affected.
     pub(super) tables: Vec<String>,
     undo: Undo,
 }
@@ -66,8 +66,8 @@ enum Undo {
     Names(Vec<(PathBuf, PathBuf)>),
 }
 
-/// Makes a hit. `others` are files of the same kind; `keep` is a directory on the same file system. A file without a
-/// byte that could change is not hit.
+/// Makes a hit. `others` are files of the same kind; `keep` is a directory on the same file system. A file
+/// without a changeable byte is not hit.
 pub(super) fn make(
     way: Way,
     place: &Place,
@@ -156,7 +156,7 @@ pub(super) fn make(
 }
 
 impl Hit {
-    /// Puts back what was there; later writes to other bytes of the file stay. The server is down.
+    /// Restores the old bytes; later writes to other bytes of the file stay. The server is down.
     pub(super) fn undo(&self) -> Result<()> {
         match &self.undo {
             Undo::Names(names) => {
@@ -179,7 +179,7 @@ impl Hit {
     }
 }
 
-/// Another name for a file: writes of a server that has it open are in it.
+/// Another name for a file: it includes writes by a server with the file open.
 fn keep_name(path: &Path, keep: &Path) -> Result<PathBuf> {
     let kept = keep.join(path.file_name().unwrap_or_default());
     let _ = fs::remove_file(&kept);

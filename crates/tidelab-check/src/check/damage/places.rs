@@ -1,4 +1,4 @@
-//! Where the files of each kind are, and which tables are in them.
+//! Locations of the files of each kind, with the tables in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use super::hit::{Part, Place};
 use super::plan::Kind;
 use super::QUIET_WITHIN;
 
-/// The files of tables that the store's directory has.
+/// The table files in the store's directory.
 pub(super) fn table_files(store: &Path) -> Result<BTreeSet<PathBuf>> {
     files(store, |name| name.ends_with(".sst"))
 }

@@ -1,4 +1,4 @@
-//! A round's choices: the kind of file, what happens to it, and when.
+//! A round's choices: the kind of file, the change to it, and the moment.
 
 use rand::rngs::StdRng;
 use rand::RngExt;
@@ -18,11 +18,11 @@ pub(super) enum Kind {
     Log,
     /// The manifest in force ...
     Manifest,
-    /// ... and the file that names it.
+    /// ... and the file with its name.
     Current,
     /// The store's owner.
     Owner,
-    /// The data directory's identity, which the owner names.
+    /// The data directory's identity, named by the owner.
     Identity,
     /// The data directory's record of its store.
     Record,
@@ -44,13 +44,13 @@ pub(super) enum State {
 pub(super) struct Plan {
     /// The kind of file.
     pub(super) kind: Kind,
-    /// What happens to it.
+    /// The change to the file.
     pub(super) way: Way,
     /// When.
     pub(super) state: State,
 }
 
-/// Rounds of the short form: one of each that costs another thing.
+/// Rounds of the short form: one for each kind of loss.
 pub(super) const SHORT: [Plan; 5] = [
     Plan { kind: Kind::Tables, way: Way::Flip, state: State::Running },
     Plan { kind: Kind::Tables, way: Way::Remove, state: State::Killed },

@@ -1,4 +1,4 @@
-//! Random changes of linked tables, each with what may be there after it.
+//! Random changes of linked tables, each with its possible outcomes.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -44,13 +44,13 @@ pub(super) struct Change {
     pub(super) statement: String,
     /// The tables when it is done.
     pub(super) after: Linked,
-    /// What a kill may leave besides: the server drops the tables of a database one by one, and gives a changed table its
-    /// new name afterwards.
+    /// Further states possible after a kill: the server drops the tables of a database one by one, and gives
+    /// a changed table its new name afterwards.
     pub(super) between: Vec<Linked>,
 }
 
 impl Actions {
-    /// Those of a foreign key; a change does not go to the table that it comes from.
+    /// Those of a foreign key; a change does not go to its table of origin.
     fn draw(key: &str, random: &mut StdRng) -> Actions {
         const ALL: [&str; 4] = ["RESTRICT", "NO ACTION", "CASCADE", "SET NULL"];
         let mut any = || ALL.choose(random).copied().unwrap_or("RESTRICT");
@@ -94,7 +94,7 @@ pub(super) fn draw(client: usize, now: &Linked, random: &mut StdRng) -> Change {
     }
 }
 
-/// A name of a table's kind that is not its own, in one of both databases.
+/// Another name of a table's kind, in one of both databases.
 fn free(client: usize, letter: &str, own: &str, random: &mut StdRng) -> String {
     loop {
         let away = usize::from(random.random_bool(0.3));

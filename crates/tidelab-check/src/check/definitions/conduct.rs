@@ -1,13 +1,13 @@
-//! Whether linked tables act as their foreign keys say: 1452 for a child without its parent, 1451 for a parent with
-//! children, actions, and nothing where no foreign key is. All of it is rolled back.
+//! Checks that linked tables obey their foreign keys: 1452 for a child without its parent, 1451 for a parent
+//! with children, actions, and nothing without a foreign key. All of it is rolled back.
 
 use super::super::session::{Failure, Session};
 use super::changes::TO_PARENT;
 use super::linked::{Linked, KEYS, TO_SELF};
 
-/// A value that no row has, and that of the column `code`.
+/// A value in no row, and that of the column `code`.
 const ID: i64 = 900;
-/// A row of the child that no client has.
+/// A row of the child owned by no client.
 const CHILD: i64 = 1000;
 
 struct Trial<'a> {
@@ -16,7 +16,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// A statement, which must be answered so; none: without an error.
+    /// Runs a statement and expects this error; none: success.
     fn expect(&mut self, statement: &str, error: Option<u16>) -> Result<(), Failure> {
         let answer = match self.session.run(statement) {
             Ok(_) => None,
@@ -38,7 +38,7 @@ impl Trial<'_> {
     }
 }
 
-/// What is wrong with the tables.
+/// Faults of the tables.
 pub(super) fn faults(session: &mut Session, tables: &Linked) -> Result<Vec<String>, Failure> {
     let mut trial = Trial { session, wrong: Vec::new() };
     trial.session.run("SET SESSION foreign_key_checks = 1")?;

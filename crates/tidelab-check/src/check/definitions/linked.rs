@@ -1,12 +1,12 @@
 //! Linked tables as their client knows them: a parent, a child, and the child's foreign keys to the parent and to itself.
 //!
-//! [`Linked::lines`] has all that the server must show of them, [`read`] all that it does show.
+//! [`Linked::lines`] is the expected view of them, [`read`] the server's view.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::session::{Failure, Session};
 
-/// The values of the parent's columns that children refer to, without those that are multiplied by ten.
+/// Referenced values of the parent's columns, without those multiplied by ten.
 pub(super) const REFERENCED: i64 = 7;
 /// Column families of a parent and of a child, with their indexes.
 const PARENTS_FAMILIES: usize = 2;
@@ -17,9 +17,9 @@ const CHILDS_FAMILIES: usize = 4;
 pub(super) struct Table {
     /// `database.name`.
     pub(super) name: String,
-    /// The column that takes another name now and then.
+    /// The column with an occasional change of name.
     pub(super) column: &'static str,
-    /// Whether it has a further column.
+    /// True with a further column.
     pub(super) more: bool,
     /// Rows: 1 to so many.
     pub(super) rows: i64,
@@ -41,7 +41,7 @@ pub(super) const KEYS: [&str; 3] = [BY_ID, BY_CODE, TO_SELF];
 /// The tables of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Linked {
-    /// Whether each of its two databases is there.
+    /// Existence of each of its two databases.
     pub(super) databases: [bool; 2],
     pub(super) parent: Option<Table>,
     pub(super) child: Option<Table>,
@@ -75,12 +75,12 @@ impl Linked {
         }
     }
 
-    /// Whether the parent is known to the child by a foreign key.
+    /// True if the child has a foreign key to the parent.
     pub(super) fn is_referenced(&self) -> bool {
         self.keys.contains_key(BY_ID) || self.keys.contains_key(BY_CODE)
     }
 
-    /// Whether each row of the child finds its parent.
+    /// True if each row of the child finds its parent.
     pub(super) fn has_no_orphans(&self) -> bool {
         self.child.as_ref().is_none_or(|child| child.rows == 0)
             || self.parent.as_ref().is_some_and(|parent| parent.rows >= REFERENCED)
@@ -97,7 +97,7 @@ impl Linked {
         }
     }
 
-    /// Whether parent and child are tables of this database.
+    /// For parent and child: true if the table is in this database.
     pub(super) fn within(&self, database: &str) -> (bool, bool) {
         let is = |table: &Option<Table>| table.as_ref().is_some_and(|t| database_of(&t.name) == database);
         (is(&self.parent), is(&self.child))
@@ -116,7 +116,7 @@ impl Linked {
         tables.map(|t| name_of(&t.name).to_string()).collect()
     }
 
-    /// A foreign key: the child's column, table and column that it refers to, and the index there.
+    /// A foreign key: the child's column, the referenced table and column, and the index there.
     pub(super) fn key(&self, name: &str) -> (&'static str, &str, &'static str, &'static str) {
         let child = self.child.as_ref();
         match name {
@@ -135,7 +135,7 @@ impl Linked {
         )
     }
 
-    /// Databases, tables and foreign keys, each in the lines of all places that tell of it.
+    /// Databases, tables and foreign keys, with one line for each place of its definition.
     pub(super) fn lines(&self, client: usize) -> BTreeSet<String> {
         let mut lines: BTreeSet<String> = (0..2)
             .filter(|away| self.databases[*away])
@@ -186,7 +186,7 @@ fn table_line(name: &str, columns: &str, rows: i64) -> String {
     format!("table {name} ({columns}) with {rows} rows")
 }
 
-/// All that the server shows of a client's tables, in the lines of [`Linked::lines`].
+/// The server's view of a client's tables, in the lines of [`Linked::lines`].
 pub(super) fn read(session: &mut Session, client: usize) -> Result<BTreeSet<String>, Failure> {
     let within = format!("IN ('{}', '{}')", database(client, 0), database(client, 1));
     let mut lines = BTreeSet::new();

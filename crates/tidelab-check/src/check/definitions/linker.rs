@@ -1,4 +1,4 @@
-//! A client that changes linked tables until the server is gone.
+//! A client with changes of linked tables until the server is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,12 +10,12 @@ use super::super::session::{Failure, Session};
 use super::changes::{self, Change};
 use super::linked::{self, Linked};
 
-/// How often a kind of change was answered, and how often a kill came upon it.
+/// For a kind of change: how often it was answered, and how often killed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     pub(super) answered: u64,
     pub(super) killed: u64,
-    /// Of the killed ones, those that were there after the restart.
+    /// Of the killed ones, those present after the restart.
     pub(super) happened: u64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Done {
 pub(super) struct Linker {
     pub(super) number: usize,
     pub(super) now: Linked,
-    /// A change that was sent and not answered.
+    /// A change sent and not answered.
     in_doubt: Option<Change>,
     pub(super) done: BTreeMap<&'static str, Done>,
     pub(super) complaint: Option<String>,
@@ -34,7 +34,7 @@ impl Linker {
         Linker { number, now: Linked::new(number), in_doubt: None, done: BTreeMap::new(), complaint: None }
     }
 
-    /// Statements that make its databases.
+    /// Statements to make its databases.
     pub(super) fn databases(&self) -> [String; 2] {
         [0, 1].map(|away| format!("CREATE DATABASE {}", linked::database(self.number, away)))
     }
@@ -61,7 +61,7 @@ impl Linker {
         }
     }
 
-    /// After a restart: compares with the lines that the server shows and goes on from there.
+    /// After a restart: compares with the server's lines and goes on from there.
     pub(super) fn settle(&mut self, there: &BTreeSet<String>, wrong: &mut Vec<String>) {
         let before = self.now.lines(self.number);
         let Some(change) = self.in_doubt.take() else {

@@ -1,12 +1,12 @@
-//! The last part of `faults`: the store on a small file system of its own that fills up, and then fails.
+//! The last part of `faults`: the store on a small file system of its own, full first and then failing.
 //!
-//! Full: statements that need space get 1021; reads and the server go on; a restart works too. With space
-//! given back, writes go on by themselves. Failed: the store takes no more writes and says that it needs
-//! the restart; RESET MASTER ends the server, and so does an orderly shutdown after FLUSH BINARY LOGS, in time.
-//! After each of them, every acknowledged transaction is there, and none that got an error that says "no".
+//! Full: statements in need of space get 1021; reads and the server go on; a restart works too. With space
+//! given back, writes go on by themselves. Failed: the store takes no more writes and asks for the restart;
+//! RESET MASTER ends the server, and so does an orderly shutdown after FLUSH BINARY LOGS, in time. After each
+//! of them, every acknowledged transaction is there, and none refused by an error.
 //!
 //! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory. It is made to
-//! fail by the ioctl with which file systems are tested. Where that is not permitted, the summary says so.
+//! fail by the file systems' own test ioctl. Where this is not permitted, the summary says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -33,22 +33,22 @@ const ROWS: i64 = 4;
 /// Bytes of a row.
 const ROW: usize = 8000;
 const MEGABYTE: u64 = 1 << 20;
-/// The file system, in which the log alone has 64 MB. The file in it is removed to give space back.
+/// The file system's size; the log alone has 64 MB. Removing the file in it gives space back.
 const DISK: u64 = 224 * MEGABYTE;
 const BALLAST: usize = 32 << 20;
-/// Rows of a table that only lies there, and whose DROP gives back as much as the log takes at a time.
+/// Rows of an idle table: its DROP frees as much as the log takes at a time.
 const OTHER: i64 = 5000;
-/// Errors after which a writer believes that nothing goes.
+/// Errors in a row until a writer gives up.
 const ERRORS_IN_A_ROW: u32 = 5;
 /// Transactions of a writer lie above its number times this.
 const TRANSACTIONS: i64 = 1_000_000;
 /// Flush and compaction try again every five seconds.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(20);
-/// How long the file system may take to fill up.
+/// Time limit for filling the file system.
 const FULL_WITHIN: Duration = Duration::from_secs(60);
 
 nix::ioctl_read!(
-    /// Linux's FS_IOC_SHUTDOWN, which ext4 and xfs know.
+    /// Linux's FS_IOC_SHUTDOWN, of ext4 and xfs.
     shut_down_file_system, b'X', 125, u32
 );
 /// The argument of the ioctl: nothing more reaches the disk.
@@ -61,7 +61,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Makes and mounts one; the inner error is why that cannot be done here.
+    /// Makes and mounts one; the inner error is the reason for refusal here.
     fn make(image: PathBuf, at: &Path) -> Result<std::result::Result<SmallDisk, String>> {
         let file = File::create(&image).map_err(io_error("cannot make", &image))?;
         file.set_len(DISK).map_err(io_error("cannot size", &image))?;
@@ -77,7 +77,7 @@ impl SmallDisk {
         call("mount", &["-o", "loop", &self.image.to_string_lossy(), &self.at.to_string_lossy()])
     }
 
-    /// From now on every call that needs the disk fails.
+    /// From now on every call to the disk fails.
     fn fail(&self) -> Result<()> {
         let folder = File::open(&self.at).map_err(io_error("cannot open", &self.at))?;
         let mut how = WITHOUT_FLUSH;
@@ -101,7 +101,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Lazily: a process that dies may hold it for a moment.
+/// Lazily: a dying process may hold it for a moment.
 fn unmount(at: &Path) -> std::result::Result<(), String> {
     call("umount", &["-l", &at.to_string_lossy()])
 }
@@ -123,14 +123,14 @@ struct Writer {
     acknowledged: BTreeSet<i64>,
     /// Neither acknowledged nor refused: only the restart knows.
     in_doubt: BTreeSet<i64>,
-    /// Error numbers that it met.
+    /// Error numbers met.
     errors: BTreeSet<u16>,
     /// The meaning of the error.
     refused: BTreeMap<i64, String>,
     complaint: Option<String>,
 }
 
-/// Unmounts a file system that a killed run left.
+/// Unmounts a file system left by a killed run.
 pub(super) fn clear(lab: &Lab<'_>) {
     // Most often there is none.
     let _ = unmount(&directory(lab).join(STORE));
@@ -322,7 +322,7 @@ fn refused_with(writers: &mut [Writer], codes: &[u16]) -> Vec<String> {
     complaints
 }
 
-/// Reads go on, changes get 1021, a transaction that met it goes on.
+/// Reads go on, changes get 1021, a transaction goes on after it.
 fn on_full_disk(server: &Server, writers: &[Writer]) -> Result<Vec<String>> {
     let mut session = connect(server)?;
     let mut complaints = compare(&mut session, writers)?;
@@ -342,8 +342,8 @@ fn figure(session: &mut Session, name: &str) -> Result<i64> {
     must(&query, session.number(&query))
 }
 
-/// Waits until `tidesdb_disk_full` says so; returns what it says at last. The end is told once nobody has been refused
-/// for a second, and flushes and merges found room.
+/// Waits until `tidesdb_disk_full` says so; returns its last value. The end is told once nobody has been
+/// refused for a second, and flushes and merges found room.
 fn wait_until_full(session: &mut Session, full: bool) -> Result<i64> {
     let start = Instant::now();
     loop {
@@ -355,7 +355,7 @@ fn wait_until_full(session: &mut Session, full: bool) -> Result<i64> {
     }
 }
 
-/// The error log, the engine's log and the status tell that the disk is full, or that it has room again.
+/// The error log, the engine's log and the status report a full disk, or room again.
 fn tells(server: &Server, full: bool) -> Result<Vec<String>> {
     let line = if full { "the disk is full: no room for " } else { "the disk has room again, after " };
     let mut session = connect(server)?;
@@ -376,7 +376,7 @@ fn tells(server: &Server, full: bool) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Within the time in which the background tries again, changes succeed in a row, more than the memtables hold.
+/// Within one retry interval of the background, changes succeed in a row, more than the memtables hold.
 fn goes_on(server: &Server, when: &str) -> Result<Vec<String>> {
     let mut session = connect(server)?;
     let change = format!("REPLACE INTO disk.t SELECT -seq, 0, REPEAT('g', {ROW}) FROM disk.seq_1_to_100");
@@ -398,7 +398,7 @@ fn goes_on(server: &Server, when: &str) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// A definition succeeds within the time in which the background tries again.
+/// A definition succeeds within one retry interval of the background.
 fn make_soon(session: &mut Session, make: &str) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -411,7 +411,7 @@ fn make_soon(session: &mut Session, make: &str) -> Result<()> {
     }
 }
 
-/// The files of tables that were dropped are removed in the background.
+/// The files of dropped tables are removed in the background.
 fn space_comes_back(store: &Path) -> Result<Vec<String>> {
     let start = Instant::now();
     loop {
@@ -427,8 +427,8 @@ fn space_comes_back(store: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// The file system fails while writers are at work. They get errors, soon and only errors; reads that
-/// need no file go on; the store names the remedy.
+/// The file system fails while writers are at work. They get errors, soon and only errors; reads without a
+/// file go on; the store names the remedy.
 fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer]) -> Result<Vec<String>> {
     let mut session = connect(server)?;
     let mut complaints = Vec::new();
@@ -485,7 +485,7 @@ fn fail_under_writers(server: &Server, disk: &SmallDisk, writers: &mut [Writer])
     Ok(complaints)
 }
 
-/// RESET MASTER after the failure would remove what recovery needs.
+/// RESET MASTER after the failure would remove the files for recovery.
 fn ends_at_reset_master(server: &mut Server) -> Result<Vec<String>> {
     let mut session = connect(server)?;
     let answer = session.run("RESET MASTER");

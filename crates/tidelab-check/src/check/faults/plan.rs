@@ -1,4 +1,4 @@
-//! What a round does, drawn from its seed.
+//! A round's plan, drawn from its seed.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use rand::RngExt;
 
 use crate::preload::{Action, Call, Fault, Kind};
 
-/// How a server ends after a fault.
+/// A server's end after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It does not.
+    /// None: it goes on.
     GoOn,
     /// By SIGTERM, without load.
     ShutDown,
@@ -34,7 +34,7 @@ impl End {
         }
     }
 
-    /// Whether clients work until the server is gone.
+    /// True if clients work until the server is gone.
     pub(super) fn is_under_load(self) -> bool {
         matches!(self, End::ShutDownUnderLoad | End::KillUnderLoad)
     }
@@ -53,8 +53,9 @@ pub(super) struct Plan {
     pub(super) at_start: Option<Fault>,
 }
 
-/// Kinds of calls that meet faults under load, with the most calls before one, and how often each is drawn. A new file
-/// of the binary log is not among them: the server then turns its log off, and does not start after a kill.
+/// Kinds of calls with faults under load, with the most calls before one, and how often each is drawn. A new
+/// file of the binary log is not among them: the server then turns its log off, and does not start after a
+/// kill.
 const UNDER_LOAD: [(Kind, Call, u64, u32); 26] = [
     (Kind::Log, Call::Write, 200, 6),
     (Kind::Log, Call::Sync, 200, 6),
@@ -105,7 +106,7 @@ const AT_START: [(Kind, Call, u64, u32); 17] = [
     (Kind::Directory, Call::Sync, 4, 3),
 ];
 
-/// Calls that a run must have seen: else the library misses some, and the check breaks less than it says.
+/// Calls to be seen in every run: else the library misses some, and the check breaks less than it claims.
 pub(super) const SEEN: [(Kind, Call); 25] = [
     (Kind::Log, Call::Open),
     (Kind::Log, Call::Create),
@@ -154,7 +155,7 @@ impl Plan {
     }
 }
 
-/// A fault of a file of the store under load, for a server that a power cut meets later: no sync lies.
+/// A fault of a file of the store under load, for a server with a later power cut: no sync lies.
 pub(in crate::check) fn of_store(random: &mut StdRng) -> Fault {
     loop {
         let fault = draw_fault(&UNDER_LOAD, false, random);

@@ -1,4 +1,4 @@
-//! The client of the check `foreign` that changes definitions. It is the only one, so it knows them.
+//! The definer of the check `foreign`: changes definitions. It is the only one, so it knows them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::super::session::{Failure, Session};
 use super::definitions::{self, Actions, Definitions, DROPPABLE, KEYS, TABLES};
 use super::scene::{Line, Notes, Scene, Tally};
 
-/// Kinds of statements, each of which must have been answered in a long run.
+/// Kinds of statements; a long run must have each answered.
 pub(super) const KINDS: [&str; 10] = [
     "FORCE",
     "ADD INDEX",
@@ -25,7 +25,7 @@ pub(super) const KINDS: [&str; 10] = [
     "DROP, refused",
 ];
 
-/// How often a foreign key is tried to be added while the writers go on.
+/// Attempts to add a foreign key while the writers go on.
 const TRIES: u32 = 6;
 
 pub(super) struct Definer {
@@ -173,7 +173,7 @@ impl Definer {
         self.change(session, "RENAME", sql, after)
     }
 
-    /// Adds a foreign key; children that came meanwhile without a parent lose their reference.
+    /// Adds a foreign key; new children without a parent lose their reference.
     fn add_key(
         &mut self,
         session: &mut Session,
@@ -200,7 +200,8 @@ impl Definer {
         Ok(())
     }
 
-    /// Runs a statement after which the definitions are `after`. False: it did not happen, for a reason that may be.
+    /// Runs a statement after which the definitions are `after`. False: it did not happen, for a permitted
+    /// reason.
     fn change(
         &mut self,
         session: &mut Session,
@@ -247,7 +248,7 @@ impl Definer {
         Ok(false)
     }
 
-    /// Runs a statement that changes no definition, and that must be answered with one of these errors, if there are any.
+    /// Runs a statement without a change of definitions. It must fail with one of these errors, if any.
     fn refuse(
         &mut self,
         session: &mut Session,

@@ -11,8 +11,8 @@ use super::super::session::{Failure, Session};
 /// The tables' database.
 pub(super) const DATABASE: &str = "kin";
 
-/// The tables, parents before children, with their columns and indexes. Each index of a foreign key is declared, so
-/// that it stays when the key goes.
+/// The tables, parents before children, with their columns and indexes. Each index of a foreign key is
+/// declared, so it stays when the key goes.
 pub(super) const TABLES: [(&str, &str); 5] = [
     ("g", "id INT PRIMARY KEY, k INT, v INT NOT NULL, UNIQUE by_k (k)"),
     ("p", "id INT PRIMARY KEY, g INT, gk INT, v INT NOT NULL, KEY by_g (g), KEY by_gk (gk)"),
@@ -24,7 +24,7 @@ pub(super) const TABLES: [(&str, &str); 5] = [
     ("kept", "id INT PRIMARY KEY, p INT NOT NULL, u INT, v INT NOT NULL, KEY by_p (p), UNIQUE by_u (u)"),
 ];
 
-/// A foreign key: where it is, and what it refers to.
+/// A foreign key: its place, and its target.
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ const fn key(
     Key { name, child, column, parent, refers_to }
 }
 
-/// The foreign keys. The last one never goes: rows under it are those of which each writer knows its own.
+/// The foreign keys. The last one never goes: each writer knows its own rows under it.
 pub(super) const KEYS: [Key; 6] = [
     key("p_g", "p", "g", "g", "id"),
     key("p_gk", "p", "gk", "g", "k"),
@@ -54,13 +54,13 @@ pub(super) const KEYS: [Key; 6] = [
     key("kept_p", "kept", "p", "p", "id"),
 ];
 
-/// Foreign keys that may be dropped and added.
+/// Foreign keys to drop and add.
 pub(super) const DROPPABLE: usize = KEYS.len() - 1;
 
-/// Of a foreign key, which of [`KEYS`] it is with the child's actions.
+/// The foreign key of [`KEYS`] with the child's actions.
 const CHILD: usize = 2;
 
-/// What a foreign key does when the parent goes or changes.
+/// Actions of a foreign key when the parent goes or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Actions {
     delete: &'static str,
@@ -93,9 +93,9 @@ impl Actions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) renamed: bool,
-    /// Whether it has an index over `v`.
+    /// True with an index over `v`.
     pub(super) index: bool,
-    /// Whether it has a further column.
+    /// True with a further column.
     pub(super) column: bool,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Definitions {
     pub(super) tables: BTreeMap<&'static str, Shape>,
     /// The actions of each of [`KEYS`]; none: it is dropped at the moment.
     pub(super) keys: [Option<Actions>; KEYS.len()],
-    /// Tables WITH SYSTEM VERSIONING, which they stay.
+    /// Tables WITH SYSTEM VERSIONING, for good.
     versioned: BTreeSet<&'static str>,
 }
 
@@ -119,7 +119,7 @@ impl Definitions {
         }
     }
 
-    /// Statements that make them.
+    /// Statements to make them.
     pub(super) fn statements(&self) -> Vec<String> {
         let mut statements = vec![format!("CREATE DATABASE {DATABASE}"), format!("USE {DATABASE}")];
         for (name, columns) in TABLES {
@@ -145,7 +145,7 @@ impl Definitions {
         )
     }
 
-    /// The name that a table has now.
+    /// The table's current name.
     pub(super) fn name(&self, table: &str) -> String {
         match self.tables.get(table) {
             Some(Shape { renamed: true, .. }) => format!("{table}_else"),
@@ -153,17 +153,17 @@ impl Definitions {
         }
     }
 
-    /// Whether the table keeps its history.
+    /// True if the table keeps its history.
     pub(super) fn is_versioned(&self, table: &str) -> bool {
         self.versioned.contains(table)
     }
 
-    /// Whether a foreign key refers to the table.
+    /// True if a foreign key refers to the table.
     pub(super) fn is_referenced(&self, table: &str) -> bool {
         (0..KEYS.len()).any(|key| KEYS[key].parent == table && self.keys[key].is_some())
     }
 
-    /// The query for children of a foreign key that refer to nothing, up to three of them.
+    /// The query for up to three children of a foreign key without a parent.
     pub(super) fn orphans(&self, key: usize) -> String {
         let Key { child, column, parent, refers_to, .. } = KEYS[key];
         let (child, parent) = (self.name(child), self.name(parent));
@@ -173,7 +173,7 @@ impl Definitions {
         )
     }
 
-    /// The statement that takes their references from such children.
+    /// The statement to remove the references of such children.
     pub(super) fn mend(&self, key: usize) -> String {
         let Key { child, column, parent, refers_to, .. } = KEYS[key];
         let (child, parent) = (self.name(child), self.name(parent));
@@ -236,7 +236,7 @@ pub(super) fn read(session: &mut Session) -> Result<BTreeSet<String>, Failure> {
     Ok(lines)
 }
 
-/// Lines that only one side has.
+/// Lines on only one side.
 pub(super) fn difference(there: &BTreeSet<String>, expected: &BTreeSet<String>) -> String {
     let more: Vec<&str> = there.difference(expected).map(String::as_str).collect();
     let less: Vec<&str> = expected.difference(there).map(String::as_str).collect();

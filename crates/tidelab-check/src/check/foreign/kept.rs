@@ -1,5 +1,5 @@
-//! Rows of the check `foreign` that a writer owns alone. Their parents cannot go or change (RESTRICT), so the writer
-//! knows them exactly.
+//! Rows of the check `foreign` with one writer each. Their parents cannot go or change (RESTRICT), so the
+//! writer knows them exactly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,13 +30,13 @@ pub(super) struct Change {
     pub(super) kind: &'static str,
     /// The rows after it.
     pub(super) after: Kept,
-    /// Rows that it changes; none: not known.
+    /// The number of changed rows; none: not known.
     pub(super) affects: Option<u64>,
-    /// Whether it may do nothing, which the number of changed rows tells.
+    /// True if it may do nothing; the number of changed rows decides.
     pub(super) optional: bool,
 }
 
-/// A statement of writer `number`, which has `rows`. Each value of `v` comes once.
+/// A statement of writer `number`, the owner of `rows`. Each value of `v` comes once.
 pub(super) fn draw(number: i64, rows: &Kept, v: i64, random: &mut StdRng) -> Change {
     let base = number * RANGE;
     let id = base + random.random_range(0..IDS);
@@ -108,7 +108,7 @@ pub(super) fn draw(number: i64, rows: &Kept, v: i64, random: &mut StdRng) -> Cha
     }
 }
 
-/// The rows of writer `number` that are there. `table`: the name that the table has now.
+/// The stored rows of writer `number`. `table`: the table's current name.
 pub(super) fn read(session: &mut Session, table: &str, number: i64) -> Result<Kept, Failure> {
     let (low, high) = (number * RANGE, (number + 1) * RANGE - 1);
     let rows = session.numbers(&format!(
@@ -120,7 +120,7 @@ pub(super) fn read(session: &mut Session, table: &str, number: i64) -> Result<Ke
         .collect())
 }
 
-/// What is there and what must be, where they differ.
+/// Found and expected rows, where they differ.
 pub(super) fn difference(there: &Kept, expected: &Kept) -> String {
     let ids: BTreeSet<&i64> = there.keys().chain(expected.keys()).collect();
     let lines: Vec<String> = ids

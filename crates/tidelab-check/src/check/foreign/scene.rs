@@ -1,5 +1,5 @@
-//! What the clients of the check `foreign` share during a round, and how they come back when their connection is
-//! killed.
+//! Shared state of the clients of the check `foreign` during a round, and their return after a killed
+//! connection.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::definitions::{DATABASE, KEYS};
 
 /// No statement takes this long: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(45);
-/// A connection that was killed is gone within this time.
+/// A killed connection is gone within this time.
 const GONE_LIMIT: Duration = Duration::from_secs(45);
-/// How long a server may refuse connections that nobody killed.
+/// The longest time without new connections when nobody was killed.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Notes that are kept.
+/// The number of kept notes.
 const NOTES: usize = 24;
 
 /// The part of a round.
@@ -36,12 +36,12 @@ pub(super) enum Phase {
 pub(super) struct Scene {
     pub(super) socket: PathBuf,
     phase: AtomicU8,
-    /// The steps of each foreign key, which only the definer changes.
+    /// The steps of each foreign key, changed by the definer alone.
     missing: [AtomicU64; KEYS.len()],
     pub(super) notes: Arc<Notes>,
 }
 
-/// The last definitions and kills: what a fault may come from.
+/// The last definitions and kills: possible causes of a fault.
 pub(super) struct Notes {
     start: Instant,
     last: Mutex<VecDeque<(Duration, String)>>,
@@ -65,12 +65,12 @@ impl Notes {
         last.push_back((self.now(), what.to_string()));
     }
 
-    /// The time now, as that of notes.
+    /// The time now, on the notes' clock.
     pub(super) fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// Whether a connection's statement was killed at `since` or later. A note comes after its KILL.
+    /// True if a connection's statement was killed at `since` or later. A note comes after its KILL.
     pub(super) fn has_kill(&self, connection: i64, since: Duration) -> bool {
         thread::sleep(Duration::from_millis(50));
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,7 +203,7 @@ pub(super) fn await_none(session: &mut Session, query: &str) -> Result<(), Failu
     Ok(())
 }
 
-/// What clients did.
+/// Counts of the clients' work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) statements: u64,
@@ -212,7 +212,7 @@ pub(super) struct Tally {
     pub(super) rollbacks: u64,
     /// Transactions left prepared at a round's end.
     pub(super) left: u64,
-    /// Connections that were killed.
+    /// Killed connections.
     pub(super) lost: u64,
     /// Errors by number.
     pub(super) errors: BTreeMap<u16, u64>,

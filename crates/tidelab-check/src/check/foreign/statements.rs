@@ -1,4 +1,4 @@
-//! Random statements of the check `foreign` on the tables that all writers share. Few values, so that writers meet.
+//! Random statements of the check `foreign` on the tables shared by all writers. Few values, so writers meet.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -47,7 +47,7 @@ const SHARED: [Shared; 4] = [
     Shared { name: "t", ids: 60, columns: &[Column { name: "up", values: 60, null: 0.2 }, V] },
 ];
 
-/// Kinds of statements, each of which must have been answered in a long run.
+/// Kinds of statements; a long run must have each answered.
 pub(super) const KINDS: [&str; 17] = [
     "INSERT",
     "INSERT of rows",
@@ -107,7 +107,7 @@ impl Shared {
         set.join(", ")
     }
 
-    /// A condition that a few rows meet, by the primary key or another index.
+    /// A condition met by a few rows, by the primary key or another index.
     fn some(&self, random: &mut StdRng) -> String {
         let column = &self.columns[random.random_range(0..self.columns.len())];
         if column.name == "v" || random.random_bool(0.5) {
@@ -208,7 +208,7 @@ fn text(kind: &str, random: &mut StdRng) -> String {
     }
 }
 
-/// Statements that fill the tables, parents first.
+/// Statements to fill the tables, parents first.
 pub(super) fn fill(random: &mut StdRng) -> Vec<String> {
     let ids = |table: &Shared| 1..=table.ids;
     let mut statements = Vec::new();

@@ -36,7 +36,7 @@ pub(super) struct Writer {
     statements: Vec<String>,
 }
 
-/// How a statement ended that is no fault.
+/// A permitted end of a statement.
 enum Answer {
     Done(u64),
     /// Only the statement is undone.
@@ -54,7 +54,7 @@ enum Style {
     Xa,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Ended,
@@ -323,7 +323,7 @@ impl Writer {
         }
     }
 
-    /// Runs a statement. An error: the connection is lost, or the answer is none that it may have.
+    /// Runs a statement. An error: the connection is lost, or the answer is not a permitted one.
     fn ask(&mut self, session: &mut Session, statement: &str) -> Result<Answer, Failure> {
         self.statements.push(statement.to_string());
         self.tally.statements += 1;

@@ -1,8 +1,8 @@
 //! The engine's own count of its memory against the kernel's count of the process.
 //!
 //! Two servers have the same options, connections and statements. The first has no engine: BLACKHOLE takes
-//! its rows, so its anonymous memory is the server's own. The second has TidesDB. The difference is what the
-//! engine takes, and `tidesdb_memory_total` has to be near it at every moment of the load.
+//! its rows, so its anonymous memory is the server's own. The second has TidesDB. The difference is the
+//! engine's share, and `tidesdb_memory_total` has to be near it at every moment of the load.
 
 use std::thread;
 use std::time::Duration;
@@ -26,14 +26,14 @@ const LIMIT: u64 = 512;
 const PAUSE: Duration = Duration::from_millis(250);
 /// After the load the background flushes and merges for a while.
 const REST: Duration = Duration::from_secs(2);
-/// The difference that is allowed: a tenth of the engine's memory, or this.
+/// The permitted difference: a tenth of the engine's memory, or this.
 const NEAR: u64 = 16 * MEGABYTE;
-/// Looks of a stretch that may be further off, up to twice as far: one in so many. Pages that were freed are the
+/// Looks of a stretch that may be further off, up to twice as far: one in so many. Freed pages are the
 /// allocator's for a second before the kernel has them back.
 const FURTHER_OFF: usize = 4;
 /// Between the view's sum and the variable, in percent: one is read after the other.
 const SUM_PERCENT: u64 = 1;
-/// Rows that the load updates: the first that it inserted.
+/// Rows that the load updates: the first inserted ones.
 const ROWS: u32 = 2_000;
 
 pub(super) const TOTAL: &str = "SELECT variable_value FROM information_schema.global_status
@@ -156,7 +156,7 @@ fn during<T>(
     })
 }
 
-/// One complaint a stretch: the worst look of those that do not agree, where they are many or it is far off.
+/// One complaint a stretch: the worst look of those in disagreement, if they are many or it is far off.
 fn disagreements(looks: &[Look]) -> Vec<String> {
     if looks.is_empty() {
         return vec!["no look at the server's memory".to_string()];

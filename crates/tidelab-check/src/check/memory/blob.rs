@@ -15,11 +15,12 @@ use super::{lines, MEGABYTE};
 
 /// Room for the value's copies in server and engine.
 const ROOMY: u64 = 6_000;
-/// Times its size that a value may take in engine and plugin together.
+/// The most memory of a value, as a multiple of its size, in engine and plugin together.
 const TIMES: f64 = 1.2;
-/// Bytes that no copy explains: buffers that the first large row makes engine and server touch. Up to 58 MB seen.
+/// Bytes not explained by copies: buffers of engine and server first touched by a large row. Up to 58 MB
+/// seen.
 const BESIDE: u64 = 80 * MEGABYTE;
-/// How long a statement may take.
+/// Time limit of one statement.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Writes and reads a value of 500 MB, 64 MB in the short form.

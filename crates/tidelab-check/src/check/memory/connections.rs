@@ -1,5 +1,5 @@
-//! A thousand connections that write large rows, at once and one after the other, and then sleep: alongside InnoDB in
-//! the same container.
+//! A thousand connections write large rows, at once and one after the other, and then sleep, alongside InnoDB
+//! in the same container.
 //!
 //! A sleeping connection costs about what it costs InnoDB's server. The engine's own count keeps to its bound while all
 //! write, nobody is killed, and the memory is the kernel's again soon after they have gone.
@@ -24,20 +24,20 @@ use super::{lines, watch, MEGABYTE};
 /// The container, and the engine's bound in it.
 const LIMIT: u64 = 512;
 const BOUND: u64 = 128 * MEGABYTE;
-/// InnoDB's pool, which a few rows fill.
+/// InnoDB's pool, filled by a few rows.
 const POOL: u64 = 64 * MEGABYTE;
-/// Bytes of a row that few write at a time, and of one that all write at once: the server itself has each value twice
-/// meanwhile, and a thousand of 100,000 bytes kill it with InnoDB, too.
+/// Bytes of a row written by few at a time, and of one written by all at once: the server itself has each
+/// value twice meanwhile, and a thousand of 100,000 bytes kill it with InnoDB, too.
 const ROW: u32 = 900_000;
 const CROWD_ROW: u32 = 16_000;
-/// Bytes that a sleeping connection may take beyond one of InnoDB's server.
+/// The most bytes of a sleeping connection beyond one of InnoDB's server.
 const SLEEPING: i64 = 64 << 10;
-/// Bytes by which the engine may pass its bound for a moment: it measures ten times a second, and a thousand writers come
-/// at once.
+/// The engine's permitted excess over its bound for a moment: it measures ten times a second, and a thousand
+/// writers come at once.
 const BEYOND: u64 = 48 * MEGABYTE;
-/// Bytes that may stay after the connections have gone, beyond what stays of InnoDB's server.
+/// The most bytes left after the connections have gone, beyond those left by InnoDB's server.
 const LEFT: i64 = 64 * MEGABYTE as i64;
-/// Clients that write the first rows, of all connections one after the other.
+/// Clients for the first rows, of all connections one after the other.
 const CLIENTS: usize = 8;
 
 /// The sights of one engine.
@@ -51,7 +51,7 @@ struct Sights {
     most: u64,
     counted: u64,
     rows: u64,
-    /// After all have gone, beyond what there was before.
+    /// Bytes left after all have gone, beyond those before.
     left: i64,
     killed: bool,
 }
@@ -190,7 +190,7 @@ fn open(server: &Server, count: usize) -> Result<Vec<Session>> {
     (0..count).map(|_| connect(server)).collect()
 }
 
-/// Time for what is given back within a second, and for the flush of what was written.
+/// Time for memory given back within a second, and for the flush of the written rows.
 fn rest(session: &mut Session) -> Result<()> {
     thread::sleep(Duration::from_secs(3));
     must("a look", session.run("DO 1")).map(drop)
@@ -214,7 +214,7 @@ fn each(sessions: &mut Vec<Session>, clients: usize, statement: &str) -> Result<
     Ok(())
 }
 
-/// All sessions write at once for some seconds, and close. Returns what failed.
+/// All sessions write at once for some seconds, and close. Returns the failures.
 fn crowd(
     session: &mut Session,
     engine: Engine,

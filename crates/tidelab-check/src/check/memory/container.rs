@@ -1,7 +1,7 @@
-//! The container of the check's servers: a memory group with a limit, and programs that are theirs alone.
+//! The container of the check's servers: a memory group with a limit, and programs of their own.
 //!
-//! A page that somebody else read first is charged to that reader: the limit never evicts it. Servers here
-//! run copies of program and plugin, whose pages are dropped before each start.
+//! A page is charged to its first reader: the limit never evicts somebody else's. Servers here run copies of
+//! program and plugin, with their pages dropped before each start.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -49,7 +49,7 @@ impl<'a> Container<'a> {
         self.group.as_ref().err().map(String::as_str)
     }
 
-    /// Starts a server that has so many megabytes for itself and its page cache.
+    /// Starts a server with so many megabytes for itself and its page cache.
     pub(super) fn start(&self, megabytes: u64, engines: &[Engine], settings: &[Setting]) -> Result<Server> {
         self.start_in(&self.lab.directory, megabytes, engines, settings, &[])
     }
@@ -87,7 +87,7 @@ impl<'a> Container<'a> {
         )
     }
 
-    /// Servers that the kernel killed for want of memory, so far.
+    /// Servers killed by the kernel for want of memory, so far.
     pub(super) fn kills(&self) -> u64 {
         self.group.as_ref().map_or(0, MemoryGroup::kills)
     }
@@ -120,13 +120,13 @@ fn copied_prefix(prefix: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Copies a file to the disk: pages that are not written back stay in the page cache.
+/// Copies a file to the disk: pages not written back stay in the page cache.
 fn copy_through(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).map_err(io_error("cannot copy", from))?;
     File::open(to).and_then(|file| file.sync_all()).map_err(io_error("cannot write back", to))
 }
 
-/// Links to each entry of a folder but those that are there already.
+/// Links to each entry of a folder except those already there.
 fn link_all(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).map_err(io_error("cannot read", from))? {
         let entry = entry.map_err(io_error("cannot read", from))?;

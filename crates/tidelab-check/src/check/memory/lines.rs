@@ -1,4 +1,4 @@
-//! The lines of the table: a limit, sizes, a load; and the conditions that each has to keep.
+//! The lines of the table: a limit, sizes, a load; and the conditions of each.
 
 use std::sync::atomic::AtomicU32;
 
@@ -17,7 +17,7 @@ use super::{watch, MEGABYTE};
 /// Major faults a second over ten seconds; each reads a stretch of the program, and reads of a load are none.
 ///
 /// Measured on 2026-11-24 in 512 MB with 192 + 64: 15 and 23 of two plugins that filled the container to 462
-/// and 480 MB without a file, 3 of one that kept to 378 MB. In 350 MB that one had 6.
+/// and 480 MB without a file, 3 of one with at most 378 MB. In 350 MB this one had 6.
 const FAULTS: f64 = 10.0;
 
 /// Resident bytes beyond cache, write buffers and the server without the engine.
@@ -40,7 +40,7 @@ pub(super) struct Line {
     pub pool: u64,
     /// The load.
     pub work: Work,
-    /// Whether its disk is slow.
+    /// True with a slow disk.
     pub slow_disk: bool,
     /// The least statements a second of every stretch of the load.
     pub floor: f64,
@@ -116,7 +116,7 @@ pub(super) fn settings(engine: Option<Engine>) -> Vec<Setting> {
     all
 }
 
-/// Resident bytes of a server that has no engine but InnoDB, at its usual pool, after a few statements.
+/// Resident bytes of a server with InnoDB as its only engine, at its usual pool, after a few statements.
 pub(super) fn without_engine(container: &Container<'_>) -> Result<u64> {
     let server = container.start(512, &[], &settings(None))?;
     let sessions = (0..8).map(|_| connect(&server)).collect::<Result<Vec<_>>>()?;

@@ -18,7 +18,7 @@ use super::super::{connect, set_up, Lab};
 
 /// Clients of every load.
 const CLIENTS: u32 = 8;
-/// A value of 16 KB that cannot be compressed.
+/// An incompressible value of 16 KB.
 fn value() -> String {
     format!("CONCAT({})", ["RANDOM_BYTES(1024)"; 16].join(", "))
 }
@@ -161,7 +161,7 @@ pub(super) fn indexes(random: &mut StdRng) -> String {
     format!("INSERT INTO memory.i (a, b, c, pad) VALUES {}", rows.join(", "))
 }
 
-/// Clients that run statements until the time is over.
+/// Clients running statements until the time is over.
 pub(super) fn clients(
     lab: &Lab<'_>,
     seconds: u64,

@@ -1,9 +1,9 @@
-//! `memory`: servers alone in memory cgroups, as in containers, under the loads that take the most memory.
+//! `memory`: servers alone in memory cgroups, as in containers, under the most memory-hungry loads.
 //!
 //! Each line of [`lines`] is a server with a limit from its first page on. It lives, keeps its program in
 //! memory and makes progress. The engine's own count agrees with the kernel's ([`agreement`]). A large value
 //! costs a few times its length ([`blob`]); a thousand connections write and sleep ([`connections`]); clients
-//! that want more than the bound get it in turn ([`pressure`]); tables and connections have limits of their
+//! in want of more than the bound get it in turn ([`pressure`]); tables and connections have limits of their
 //! own ([`tables`]).
 //!
 //! Without cgroups the lines run without a limit, and the check says so.

@@ -1,8 +1,8 @@
-//! The memory that the engine has in use stays within `tidesdb_max_memory_usage` under any load.
+//! The engine's memory in use stays within `tidesdb_max_memory_usage` under any load.
 //!
 //! Clients read more than the cache holds, write more than is flushed, change more in transactions than
-//! memory takes, and keep snapshots and locks. The server's memory grows by more, because its own
-//! memory and what the allocator keeps come on top. It must level off.
+//! memory takes, and keep snapshots and locks. The server's memory grows by more, because its own memory and
+//! the allocator's reserve come on top. It must level off.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,8 +21,8 @@ use super::MEGABYTE;
 const BOUND: u64 = 128 * MEGABYTE;
 const CACHE: u64 = 48 * MEGABYTE;
 const BUFFER: u64 = 24 * MEGABYTE;
-/// The growth of anonymous memory that is allowed, with that of the server for 16 clients. Measured on two cores after
-/// 12 seconds: 169 MB, of which the engine counts 121.
+/// The permitted growth of anonymous memory, with that of the server for 16 clients. Measured on two cores
+/// after 12 seconds: 169 MB, 121 of it counted by the engine.
 const GROWTH: u64 = 2 * BOUND;
 /// Clients of each kind.
 const CLIENTS: u32 = 4;

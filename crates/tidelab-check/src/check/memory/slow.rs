@@ -39,7 +39,7 @@ impl SlowDisk {
         self.disk.path().join("server")
     }
 
-    /// The groups that a server on it joins, alongside its memory group.
+    /// The groups joined by a server on it, alongside its memory group.
     pub(super) fn groups(&self) -> Vec<PathBuf> {
         self.throttle.procs().into_iter().collect()
     }

@@ -18,10 +18,10 @@ use super::{loads, MEGABYTE};
 const LOAD_LIMIT: u64 = 400 * MEGABYTE;
 /// Growth by the tables, after FLUSH TABLES.
 const TABLES_LIMIT: u64 = 130 * MEGABYTE;
-/// How long the start with the tables may take.
+/// Time limit of the start with the tables.
 const START_LIMIT: Duration = Duration::from_secs(10);
 const TABLES: u32 = 10_000;
-/// Connections that have used a table and stay, and the memory of each: measured with the tables.
+/// Connections after use of a table, and the memory of each: measured with the tables.
 const CONNECTIONS: u32 = 512;
 const CONNECTION_LIMIT: u64 = MEGABYTE;
 
@@ -90,7 +90,7 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, summary, complaints)
 }
 
-/// The most that was resident in any second of some sysbench runs, in bytes.
+/// The most resident memory in any second of some sysbench runs, in bytes.
 fn load(lab: &Lab<'_>, server: &Server, seconds: u32) -> Result<u64> {
     let engine = Engine::TidesDb;
     set_up(&mut connect(server)?, &[&format!("CREATE DATABASE {}", engine.database())])?;
@@ -121,7 +121,7 @@ fn after_flush(server: &Server, session: &mut Session) -> Result<u64> {
     Ok(process_use(server.pid()).resident_bytes)
 }
 
-/// Resident bytes for each of many connections that have read and written.
+/// Resident bytes for each of many connections after reads and writes.
 fn connections(server: &Server) -> Result<u64> {
     let before = process_use(server.pid()).resident_bytes;
     let mut sessions = Vec::new();

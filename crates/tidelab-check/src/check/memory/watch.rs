@@ -16,9 +16,9 @@ const WARM_UP: Duration = Duration::from_secs(5);
 /// The sights of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    /// The most that was resident.
+    /// The most resident bytes.
     pub resident: u64,
-    /// The most that was resident without a file.
+    /// The most resident bytes without a file.
     pub anonymous: u64,
     /// Major faults after [`WARM_UP`].
     pub faults: u64,

@@ -17,9 +17,9 @@ use super::super::set_up;
 const WRITERS: u64 = 8;
 /// Ids of each writer in `account`.
 const IDS: i64 = 200;
-/// Rows that all writers count in.
+/// Counter rows shared by all writers.
 const SHARED: i64 = 16;
-/// Values of the column that finds rows of the table without a key.
+/// Values of the search column in the table without a key.
 const GROUPS: i64 = 40;
 /// A writer's rest after a transaction: the replica, with half of the machine, must keep up.
 const REST: Duration = Duration::from_millis(2);

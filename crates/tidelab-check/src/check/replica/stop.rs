@@ -1,4 +1,4 @@
-//! How the replica is stopped.
+//! Ways to stop the replica.
 
 use std::thread::sleep;
 use std::time::Duration;

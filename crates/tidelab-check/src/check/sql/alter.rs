@@ -52,7 +52,7 @@ fn partitions(dice: &mut Dice, mut after: Table) -> (Step, Table) {
     (Step::new(Sort::Definition, format!("ALTER TABLE {} {action}", after.name)), after)
 }
 
-/// An action on columns and keys that no other action of the statement touches.
+/// An action on columns and keys untouched by the statement's other actions.
 fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<String> {
     let free: Vec<Column> = t.columns.iter().filter(|c| !used.contains(&c.name)).cloned().collect();
     // Nor a key that loses a column: without its last one the key goes, and in place the server then misses it (1176).
@@ -85,7 +85,7 @@ fn action(dice: &mut Dice, t: &mut Table, used: &mut Vec<String>) -> Option<Stri
     }
 }
 
-/// An action on a column that no other action touches.
+/// An action on a column untouched by other actions.
 fn column_action(
     dice: &mut Dice,
     t: &mut Table,
@@ -142,7 +142,7 @@ fn column_action(
     }
 }
 
-/// An action on keys; `key` is one that no other action touches.
+/// An action on keys; `key` is untouched by other actions.
 fn key_action(
     dice: &mut Dice,
     t: &mut Table,
@@ -217,7 +217,7 @@ fn use_key(used: &mut Vec<String>, key: &Key) {
     used.extend(key.parts.iter().map(|part| part.column.clone()));
 }
 
-/// A column's place: the text, and the column that it follows (none: it is the first, or stays).
+/// A column's place: the text, and the column before it (none: it is the first, or stays).
 struct Place {
     sql: String,
     first: bool,

@@ -6,7 +6,7 @@ use std::fmt;
 use super::super::session::{Failure, Reply, Session};
 use super::program::{Sort, Step};
 
-/// Rows of an answer that are printed.
+/// The most rows printed of an answer.
 const ROWS_SHOWN: usize = 12;
 
 /// A row: its columns as the server sent them, none for NULL.
@@ -26,7 +26,7 @@ pub(super) struct Answer {
     pub(super) warnings: Vec<(String, u16)>,
 }
 
-/// Runs a statement. An error is an answer; a connection that is gone is none.
+/// Runs a statement. An error is an answer; a lost connection is none.
 pub(super) fn ask(session: &mut Session, statement: &str, sort: Sort) -> Result<Answer, Failure> {
     let mut answer = match session.ask(statement) {
         Ok(Reply { rows, affected, last_insert_id, warnings, info }) => {
@@ -49,7 +49,7 @@ pub(super) fn ask(session: &mut Session, statement: &str, sort: Sort) -> Result<
     Ok(answer)
 }
 
-/// Sorted; without what only says that the plan had a sort in it (4202, values longer than max_sort_length).
+/// Sorted; without the mark of a sort in the plan (4202, values longer than max_sort_length).
 fn warnings_of(session: &mut Session) -> Result<Vec<(String, u16)>, Failure> {
     let rows = session.rows("SHOW WARNINGS")?;
     let mut warnings: Vec<(String, u16)> = rows
@@ -117,8 +117,8 @@ pub(super) fn difference(step: &Step, one: &Answer, other: &Answer) -> Option<&'
     }
 }
 
-/// Such a statement stops at the first row that it cannot change, and the plan decides which that is. For
-/// an ALTER it depends on whether rows are copied or keys are built alongside them. All of it is undone.
+/// Such a statement stops at the first unchangeable row: the plan decides the row. For an ALTER it depends on
+/// the method: rows copied, or keys built alongside them. All of it is undone.
 fn depends_on_order(step: &Step) -> bool {
     step.sort == Sort::Definition || (step.sort == Sort::Change && !step.ordered)
 }
@@ -139,8 +139,8 @@ fn stops_at_a_row(code: u16) -> bool {
     )
 }
 
-/// Of a row that meets another one, lacks its parent and has children, InnoDB tells of the first index that cannot change.
-/// TidesDB tells of the parent first. It is one error here.
+/// For a row with a duplicate, no parent, and children, InnoDB reports the first unchangeable index. TidesDB
+/// reports the parent first. It is one error here.
 fn constraint(code: u16) -> u16 {
     match code {
         1062 | 1451 | 1452 | 1761 | 1762 => 1452,
@@ -148,13 +148,13 @@ fn constraint(code: u16) -> u16 {
     }
 }
 
-/// A foreign key forbids the definition: in place and by a copy that has other numbers.
+/// A foreign key forbids the definition: in place and by copy, with other numbers.
 fn needs_a_link(code: u16) -> bool {
     matches!(code, 1005 | 1025 | 1215 | 1553 | 1821..=1826 | 1828..=1830 | 1832..=1834 | 1846)
 }
 
-/// The plan decides which virtual columns are computed for which rows. How often they warn is therefore
-/// no promise, and neither is the warning that a text is no number (1292).
+/// The plan decides which virtual columns are computed for which rows. The number of their warnings is
+/// therefore no promise, nor is the warning about a text in place of a number (1292).
 fn same_warnings(step: &Step, one: &Answer, other: &Answer) -> bool {
     let alike = |answer: &Answer| -> Vec<(String, u16)> {
         let mut all: Vec<_> =
@@ -213,7 +213,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// The rows that the first has and the second has not.
+/// The first one's rows missing in the second.
 pub(super) fn only_in(one: &[Row], other: &[Row]) -> Vec<String> {
     let mut rest = other.to_vec();
     let mut only = Vec::new();

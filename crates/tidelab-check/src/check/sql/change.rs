@@ -1,8 +1,8 @@
-//! Random statements that change rows.
+//! Random changes of rows.
 //!
-//! A statement that stops in the middle, or passes over a row with IGNORE, depends on the order of the
-//! rows. Such a statement gets a total order. It is one that concerns a unique key with a value that is
-//! not one constant, one with a LIMIT, or one on rows that others refer to.
+//! A statement stopped in the middle, or passing over a row with IGNORE, depends on the order of the rows. It
+//! gets a total order. Such are changes of a unique key to more than one constant, those with a LIMIT, and
+//! those of referenced rows.
 
 use super::condition::{alike, condition, joining_for_change};
 use super::dice::Dice;
@@ -36,11 +36,11 @@ fn is_unique_child(t: &Table) -> bool {
     !t.links.is_empty() && t.keys.iter().any(|key| key.unique)
 }
 
-/// REPLACE in a table with a key that is unique by a hash is a special case of InnoDB.
+/// REPLACE in a table with a key unique by a hash is a special case of InnoDB.
 ///
-/// Below REPEATABLE READ, InnoDB looks for such keys when the row is written already. REPLACE is then
-/// refused with 1062 or 1032, or counts other rows, depending on the other keys. The server also gives
-/// back unused numbers that it reserved for the rows of a query.
+/// Below REPEATABLE READ, InnoDB looks for such keys when the row is written already. REPLACE is then refused
+/// with 1062 or 1032, or counts other rows, depending on the other keys. The server also gives back unused
+/// numbers reserved for the rows of a query.
 fn may_replace(t: &Table, level: &str, of_query: bool) -> bool {
     let below = ["READ UNCOMMITTED", "READ COMMITTED"].contains(&level);
     let numbered = of_query && t.columns.iter().any(|column| column.auto_increment);
@@ -60,7 +60,7 @@ fn returning(dice: &mut Dice, t: &Table, often: u32) -> String {
     String::new()
 }
 
-/// Rows that fill a table.
+/// Rows to fill a table.
 pub(super) fn fill(dice: &mut Dice, t: &Table, rows: usize) -> Step {
     let columns = t.base();
     Step::new(Sort::Change, values(dice, "INSERT IGNORE", t, &columns, rows)).ordered(true)
@@ -167,8 +167,8 @@ fn new_value(dice: &mut Dice, t: &Table, column: &Column) -> (String, bool) {
     }
 }
 
-/// Columns that are changed, without those of AUTO_INCREMENT. TidesDB does not hand out again a number
-/// that an UPDATE gave to a row. InnoDB does when the statement fails or the table has partitions.
+/// Columns for changes, without those of AUTO_INCREMENT. TidesDB does not hand out again a number given to a
+/// row by an UPDATE. InnoDB does when the statement fails or the table has partitions.
 ///
 /// Of a row without its parent InnoDB looks for the parent again when another column of the key's index changes, or the
 /// primary key. TidesDB does when the foreign key's own columns change.
@@ -216,9 +216,9 @@ fn update(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
     Step::new(Sort::Change, text).ordered(ordered)
 }
 
-/// LIMIT of a change; none with partitions. After a statement whose conditions leave no partition to look
-/// at, the server changes nothing in a statement that reads the primary key in descending order up to a
-/// LIMIT. It does so with either engine (docs/optimizer.md).
+/// LIMIT of a change; none with partitions. After a statement with conditions outside of every partition, the
+/// server changes nothing in a statement with a LIMIT on the primary key in descending order. It does so with
+/// either engine (docs/optimizer.md).
 fn limit(dice: &mut Dice, t: &Table, most: i64) -> String {
     if t.partitions.is_some() {
         return String::new();
@@ -243,8 +243,8 @@ fn delete(dice: &mut Dice, t: &Table, tables: &[Table]) -> Step {
     Step::new(Sort::Change, text).ordered(ordered)
 }
 
-/// Whether a change of rows of one table cannot change those of the other. A join reads rows before the others change,
-/// or after, as the plan says.
+/// True if a change of rows of one table cannot change those of the other. A join reads rows before the
+/// others change, or after, as the plan says.
 fn are_apart(t: &Table, u: &Table, tables: &[Table]) -> bool {
     !reached(t, tables).contains(&u.name) && !reached(u, tables).contains(&t.name)
 }
@@ -308,7 +308,7 @@ fn delete_two(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     Some(Step::new(Sort::Change, text))
 }
 
-/// A change within PREPARE and EXECUTE, which is done twice.
+/// A change within PREPARE and EXECUTE, done twice.
 pub(super) fn prepared(dice: &mut Dice, t: &Table, tables: &[Table], level: &str) -> Vec<Step> {
     let inner = if dice.one_in(2) {
         let rows = dice.count(1, 2);

@@ -147,7 +147,7 @@ fn transfer(session: &mut Session, dice: &mut Dice, done: &Done) -> std::result:
     }
 }
 
-/// Count and sums by every key, in one snapshot that is older than some of the ALTERs.
+/// Count and sums by every key, in one snapshot older than some of the ALTERs.
 fn read(session: &mut Session, dice: &mut Dice, done: &Done) -> std::result::Result<Option<String>, Failure> {
     session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
     thread::sleep(Duration::from_millis(dice.count(0, 100) as u64));

@@ -119,9 +119,9 @@ pub(super) fn joining(dice: &mut Dice, left: &Table, x: &str, right: &Table, y: 
     joining_by(alike, dice, left, x, right, y)
 }
 
-/// The same for a change, with texts of one length. A lookup by a key cuts the value to the key's length.
-/// It then misses rows that are equal by an expansion (`ss` and a CHAR(1) of `ß`), so the plan would
-/// decide which rows change.
+/// The same for a change, with texts of one length. A lookup by a key cuts the value to the key's length. It
+/// then misses rows equal by an expansion (`ss` and a CHAR(1) of `ß`), so the changed rows would depend on
+/// the plan.
 pub(super) fn joining_for_change(
     dice: &mut Dice,
     left: &Table,
@@ -165,7 +165,7 @@ fn joining_by(
     Some(format!("{x}{} = {y}{}", a.name, b.name))
 }
 
-/// A condition that every row meets, and by which an index on the column is read.
+/// A condition met by every row, for reading an index on the column.
 pub(super) fn every_row(dice: &mut Dice, table: &Table, key_column: &str) -> Option<String> {
     let column = table.column(key_column)?;
     let n = &column.name;

@@ -1,9 +1,8 @@
 //! The types of columns: their definitions, stored values and compared values.
 //!
-//! Values come from few, so that rows meet each other, and from the edges of the type. [`Kind::stored`]
-//! now and then gives a value that does not fit, which is an error or a warning as sql_mode says.
-//! [`Kind::compared`] gives only values that the type takes as they are: the number of warnings of a
-//! comparison depends on the plan.
+//! Values come from few, for rows to meet each other, and from the edges of the type. [`Kind::stored`] now
+//! and then gives a value beyond the type: an error or a warning, by sql_mode. [`Kind::compared`] gives only
+//! values stored unchanged by the type: the number of warnings of a comparison depends on the plan.
 
 use super::dice::Dice;
 
@@ -73,7 +72,7 @@ pub(super) enum Kind {
     Vector,
 }
 
-/// Classes of types that can be compared with each other, and assigned, without a conversion that warns.
+/// Classes of types: comparison and assignment within a class convert without a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Number,
@@ -196,7 +195,7 @@ impl Kind {
         matches!(self, Kind::Integer(..))
     }
 
-    /// Rows of equal values may hold different bytes: which of them a group shows depends on the plan.
+    /// Rows of equal values may hold different bytes: the one shown for a group depends on the plan.
     pub(super) fn equal_is_not_same(&self) -> bool {
         self.is_text() || *self == Kind::Json
     }
@@ -211,9 +210,9 @@ impl Kind {
         self.needs_prefix() || self.is_text() || matches!(self, Kind::Varbinary(_) | Kind::Binary(_))
     }
 
-    /// Whether a prefix of it sorts as the whole does. It does not where characters are compared together
-    /// or level by level (ß = ss, ch, aa in Danish). A range on the prefix then misses rows, with every
-    /// engine, depending on the plan.
+    /// True if a prefix of it sorts as the whole does. It does not where characters are compared together or
+    /// level by level (ß = ss, ch, aa in Danish). A range on the prefix then misses rows, with every engine,
+    /// depending on the plan.
     pub(super) fn prefix_sorts_alike(&self) -> bool {
         match self {
             Kind::Char(_, c) | Kind::Varchar(_, c) | Kind::Text(_, c) => {

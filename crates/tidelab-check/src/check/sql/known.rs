@@ -1,10 +1,10 @@
-//! Differences that are none of TidesDB's faults, each with its reason. The list is short on purpose: a new line is
-//! written when the cause was looked at, and names it.
+//! Differences without a fault of TidesDB, each with its reason. The list is short on purpose: a new line
+//! needs a known cause, and names it.
 
 use super::answer::{Answer, Row};
 use super::program::{Sort, Step};
 
-/// A difference that is known.
+/// A known difference.
 struct Known {
     /// The two tables are not the same any more: the program ends.
     ends: bool,
@@ -155,7 +155,7 @@ const ALL: [Known; 13] = [
     },
 ];
 
-/// A table's definition without its AUTO_INCREMENT, and that.
+/// A table's definition without its AUTO_INCREMENT, and the AUTO_INCREMENT.
 fn numbered(definition: &[u8]) -> Option<(String, u64)> {
     let text = String::from_utf8_lossy(definition);
     let (before, after) = text.split_once(" AUTO_INCREMENT=")?;
@@ -168,7 +168,7 @@ fn matched_and_changed(info: &str) -> String {
     info.split("Warnings").next().unwrap_or_default().to_string()
 }
 
-/// The reason for which the two answers may differ; none for an unknown difference.
+/// The reason for the answers' difference; none for an unknown difference.
 pub(super) fn reason(step: &Step, statement: &str, innodb: &Answer, tidesdb: &Answer) -> Option<Reason> {
     let case = Case { step, statement, innodb, tidesdb };
     let known = ALL.iter().find(|known| (known.applies)(&case))?;

@@ -1,7 +1,8 @@
-//! Foreign keys of random tables, and which of the tables an action reaches.
+//! Foreign keys of random tables, and the tables reached by an action.
 //!
-//! A table refers to itself and to those before it, so that no ring is longer than one table. Rows of a statement meet
-//! each other by actions too: where that can be, statements have a total order ([`reached`], [`meets_itself`]).
+//! A table refers to itself and to those before it, so no ring is longer than one table. Rows of a statement
+//! meet each other by actions too: where they can, statements have a total order ([`reached`],
+//! [`meets_itself`]).
 
 use super::dice::Dice;
 use super::kinds::Kind;
@@ -52,29 +53,29 @@ impl Link {
     }
 }
 
-/// Tables with partitions or history have no foreign keys, and are not referred to. Nor are those with a key that is
-/// unique by a hash: InnoDB refuses there to change a part of the primary key that nothing refers to (1451).
+/// Tables with partitions or history have no foreign keys, and are not referred to. Nor are those with a key
+/// unique by a hash: InnoDB refuses there to change an unreferenced part of the primary key (1451).
 pub(super) fn may_be_linked(t: &Table) -> bool {
     t.partitions.is_none() && !t.versioned && !t.keys.iter().any(|key| key.hash)
 }
 
-/// Whether rows may refer to the table. In one with an index over a virtual column InnoDB takes that for another column,
-/// and refuses to change what nothing refers to (1451).
+/// True if rows may refer to the table. With an index over a virtual column, InnoDB takes this column for
+/// another one, and refuses changes of unreferenced values (1451).
 fn may_be_parent(t: &Table) -> bool {
     may_be_linked(t) && !t.columns.iter().any(|c| t.has_virtual_in_key(&c.name))
 }
 
-/// Whether the table has a foreign key over one of the columns to the same table. The action of one would change the row
-/// that the other looks at, in another order in InnoDB (1452).
+/// True if the table has a foreign key to the same parent over one of the columns. The action of one would
+/// change the row read by the other, in another order in InnoDB (1452).
 fn is_twin(link: &Link, t: &Table) -> bool {
     t.links.iter().any(|other| {
         other.parent == link.parent && other.columns.iter().any(|column| link.columns.contains(column))
     })
 }
 
-/// Types on which both engines have foreign keys. Without those that InnoDB compares byte by byte, and equal values of
-/// which may have other bytes, and without CHAR of characters that all have two bytes or four: where one changes, InnoDB
-/// refuses CASCADE (1451).
+/// Types on which both engines have foreign keys. Without those compared byte by byte in InnoDB although
+/// equal values may have other bytes, and without CHAR of fixed two or four bytes a character: where one
+/// changes, InnoDB refuses CASCADE (1451).
 fn may_refer(column: &Column) -> bool {
     let is_wide = |collation: &str| ["ucs2", "utf16", "utf32"].iter().any(|set| collation.starts_with(set));
     let wide_char = matches!(&column.kind, Kind::Char(_, collation) if is_wide(collation));
@@ -85,7 +86,7 @@ fn may_refer(column: &Column) -> bool {
         && column.kind.keyable()
 }
 
-/// The columns of a key that a foreign key can refer to: its first ones, as many as are whole.
+/// The referable columns of a key: its first ones, as many as are whole.
 fn leading(t: &Table, parts: &[Part]) -> Vec<String> {
     parts
         .iter()
@@ -94,10 +95,10 @@ fn leading(t: &Table, parts: &[Part]) -> Vec<String> {
         .collect()
 }
 
-/// Columns that a foreign key can refer to together.
+/// Columns for a foreign key to refer to together.
 ///
-/// Of its own only those of the primary key: InnoDB looks for a row's parent before the entries of further keys are
-/// there, and refuses a row that refers to itself by one of them.
+/// Of its own only those of the primary key: InnoDB looks for a row's parent before the entries of further
+/// keys are there, and refuses a row with a reference to itself by one of them.
 fn referable(dice: &mut Dice, t: &Table, own: bool) -> Option<Vec<String>> {
     let keys = t.keys.iter().filter(|key| !own && !key.hash && !key.ignored).map(|key| &key.parts);
     let all: Vec<Vec<String>> =
@@ -148,8 +149,9 @@ pub(super) fn link_up(dice: &mut Dice, t: &mut Table, others: &[Table]) {
     }
 }
 
-/// A column for references to `parent`: mostly a new one, now and then one that is there. It may be NULL where its parent
-/// may, or is its own table: ON UPDATE CASCADE could bring NULL, which TidesDB always refuses, and InnoDB mostly.
+/// A column for references to `parent`: mostly a new one, now and then an existing one. It may be NULL where
+/// its parent may, or is its own table: ON UPDATE CASCADE could bring NULL, always refused by TidesDB, and
+/// mostly by InnoDB.
 fn child_column(dice: &mut Dice, t: &mut Table, parent: &Column, used: &[String], own: bool) -> String {
     let fits =
         |c: &&Column| may_hold(t, c, parent) && !used.contains(&c.name) && (c.null || !(own || parent.null));
@@ -176,13 +178,13 @@ fn child_column(dice: &mut Dice, t: &mut Table, parent: &Column, used: &[String]
     name
 }
 
-/// Whether the column of a table can be of a foreign key that refers to `parent`.
+/// True if the table's column can be in a foreign key to `parent`.
 fn may_hold(t: &Table, column: &Column, parent: &Column) -> bool {
     let in_primary = t.primary.iter().flatten().any(|part| part.column == column.name);
     may_refer(column) && column.kind == parent.kind && !column.auto_increment && !in_primary
 }
 
-/// A foreign key over columns that the table has, for ADD. Without the word RESTRICT, which InnoDB keeps as NO ACTION when
+/// A foreign key over existing columns, for ADD. Without the word RESTRICT: InnoDB keeps it as NO ACTION when
 /// it adds in place.
 pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: usize) -> Option<Link> {
     let parents: Vec<&Table> = tables.iter().take(index).filter(|p| may_be_parent(p)).collect();
@@ -210,7 +212,7 @@ pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: 
     (!is_twin(&link, t)).then_some(link)
 }
 
-/// Whether other tables, or itself, refer to the table.
+/// True if other tables, or itself, refer to the table.
 pub(super) fn is_parent(t: &Table, tables: &[Table]) -> bool {
     tables.iter().chain([t]).any(|child| child.links.iter().any(|link| link.parent == t.name))
 }
@@ -235,7 +237,7 @@ pub(super) fn meets_itself(t: &Table) -> bool {
     t.links.iter().any(|link| link.parent == t.name)
 }
 
-/// Columns of foreign keys of the table, and those that others refer to.
+/// Columns of the table's foreign keys, and referenced ones.
 pub(super) fn linked_columns(t: &Table, tables: &[Table]) -> Vec<String> {
     let own = t.links.iter().flat_map(|link| link.columns.clone());
     let others = tables
@@ -250,8 +252,8 @@ pub(super) fn linked_columns(t: &Table, tables: &[Table]) -> Vec<String> {
     columns
 }
 
-/// Whether an index of one of the table's foreign keys gets another entry with another value of the column, which is none
-/// of the foreign key's own.
+/// True if another value of the column changes an entry in an index of one of the table's foreign keys. The
+/// column is none of the foreign key's own.
 pub(super) fn renews_a_link(t: &Table, column: &str) -> bool {
     let has = |parts: &[Part], name: &str| parts.iter().any(|part| part.column == name);
     let linked = |name: &str| t.links.iter().any(|link| link.columns.iter().any(|c| c == name));
@@ -264,7 +266,7 @@ pub(super) fn renews_a_link(t: &Table, column: &str) -> bool {
     !t.links.is_empty() && !linked(column) && (primary || t.keys.iter().any(|key| beside(&key.parts)))
 }
 
-/// The table as conditions see it that may not look at what actions change of the table itself.
+/// The table for conditions without the columns changed by actions of the table itself.
 pub(super) fn without_links(t: &Table) -> Table {
     let mut seen = t.clone();
     if meets_itself(t) {
@@ -275,7 +277,7 @@ pub(super) fn without_links(t: &Table) -> Table {
     seen
 }
 
-/// The join of a child and its parent by a foreign key over one column that is unique there.
+/// The join of a child and its parent by a foreign key over one column, unique there.
 pub(super) fn by_link(t: &Table, u: &Table) -> Option<String> {
     let unique = |name: &String| {
         let whole =

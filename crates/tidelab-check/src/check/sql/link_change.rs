@@ -7,10 +7,10 @@ use super::marks::maybe;
 use super::program::{Sort, Step};
 use super::schema::Table;
 
-/// A definition, and the tables that are others when it is accepted.
+/// A definition, and the tables changed when it is accepted.
 pub(super) type Defined = (Step, Vec<(usize, Table)>);
 
-/// A change of a table's foreign keys, or of what they need. `checks`: `foreign_key_checks` is on.
+/// A change of a table's foreign keys, or of their columns and indexes. `checks`: `foreign_key_checks` is on.
 pub(super) fn change_links(dice: &mut Dice, tables: &[Table], index: usize, checks: bool) -> Vec<Defined> {
     let t = &tables[index];
     let mut after = t.clone();
@@ -64,8 +64,8 @@ pub(super) fn change_links(dice: &mut Dice, tables: &[Table], index: usize, chec
     }
 }
 
-/// A column that a foreign key names, of the child or of the parent, gets another name: so do the references. InnoDB reads
-/// the table anew for it, and forgets which numbers of AUTO_INCREMENT it had given to rows that were refused.
+/// A column of a foreign key, of the child or of the parent, gets another name: so do the references. InnoDB
+/// reads the table anew for it, and forgets the AUTO_INCREMENT numbers of refused rows.
 fn rename_column(dice: &mut Dice, tables: &[Table], index: usize) -> Vec<Defined> {
     let t = &tables[index];
     let columns = linked_columns(t, tables);

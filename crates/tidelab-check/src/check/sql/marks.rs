@@ -1,11 +1,11 @@
-//! A statement with marks: the pieces that can be left out, and the places of index hints.
+//! A statement with marks: the removable pieces, and the places of index hints.
 //!
-//! Generators put text together with `format!`; [`maybe`], [`list`] and [`of`] put control characters
-//! around pieces, so that they nest. [`Sentence`] reads the marks back. Each removable piece has a
-//! number; [`Sentence::text`] writes the statement without the named pieces. The shrinker removes sets of
-//! such numbers.
+//! Generators put text together with `format!`; [`maybe`], [`list`] and [`of`] put nestable control
+//! characters around pieces. [`Sentence`] reads the marks back. Each removable piece has a number;
+//! [`Sentence::text`] writes the statement without the named pieces. The shrinker removes sets of such
+//! numbers.
 //!
-//! A list that loses all of its items takes the piece around it along: `KEY k (a)` without `a` is no key.
+//! A list without any item left takes the piece around it along: `KEY k (a)` without `a` is no key.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ const TAG: char = '\u{5}';
 /// The place of an index hint.
 pub(super) const HINT: char = '\u{6}';
 
-/// A piece that the statement makes sense without.
+/// An optional piece of a statement.
 pub(super) fn maybe(text: &str) -> String {
     format!("{OPEN_MAYBE}{text}{CLOSE}")
 }
@@ -37,7 +37,7 @@ pub(super) fn list(between: &str, items: impl IntoIterator<Item = String>) -> St
     text
 }
 
-/// An item of a list that goes when the column (`table.column`) goes.
+/// An item of a list, removed with the column (`table.column`).
 pub(super) fn of(table: &str, column: &str, text: &str) -> String {
     format!("{TAG}{table}.{column}{TAG}{text}")
 }
@@ -48,7 +48,7 @@ pub(super) fn plain(marked: &str) -> String {
     Sentence::read(marked, &mut 0).text(&HashSet::new(), "")
 }
 
-/// A number of a piece that can go.
+/// A number of a removable piece.
 pub(super) type Piece = usize;
 
 #[derive(Debug)]
@@ -82,12 +82,12 @@ impl Sentence {
         Sentence(nodes)
     }
 
-    /// The statement without these pieces, and with a hint; empty where nothing is left that makes sense.
+    /// The statement without these pieces, and with a hint; empty where nothing sensible is left.
     pub(super) fn text(&self, removed: &HashSet<Piece>, hint: &str) -> String {
         write_nodes(&self.0, removed, hint).unwrap_or_default()
     }
 
-    /// All pieces: each with the column that it belongs to.
+    /// All pieces: each with its column.
     pub(super) fn pieces(&self) -> Vec<(Piece, Option<&str>)> {
         let mut all = Vec::new();
         collect(&self.0, &mut all);
@@ -97,7 +97,7 @@ impl Sentence {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Nodes up to a mark that ends them, which is left.
+/// Nodes up to their closing mark, left unread.
 fn read_nodes(chars: &mut Chars<'_>, next: &mut Piece) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut text = String::new();

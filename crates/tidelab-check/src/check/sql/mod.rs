@@ -1,11 +1,11 @@
 //! `sql`: random tables and statements, on InnoDB and on TidesDB in one server. Every answer must be the
 //! same, and after every so many statements the whole state.
 //!
-//! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`],
-//! [`kinds`], [`link`]), with statements that have one right answer ([`query`], [`change`], [`alter`], [`link_change`]). [`pair`]
-//! runs it, [`answer`] compares two answers, [`known`] lists the differences that have a reason. A
-//! program that differs is shrunk ([`shrink`]) to a script, by means of the marks in its statements
-//! ([`marks`]). At the end ALTERs run alongside other clients ([`concurrent`]).
+//! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`], [`kinds`],
+//! [`link`]), with statements that have one right answer ([`query`], [`change`], [`alter`], [`link_change`]).
+//! [`pair`] runs it, [`answer`] compares two answers, [`known`] lists the differences with a reason. A
+//! differing program is shrunk ([`shrink`]) to a script, by means of the marks in its statements ([`marks`]).
+//! At the end ALTERs run alongside other clients ([`concurrent`]).
 
 mod alter;
 mod answer;
@@ -152,7 +152,7 @@ fn cannot_begin(failure: Failure) -> Error {
     Error::Load { what: "a program".to_string(), message: failure.to_string() }
 }
 
-/// The complaint: the shortest script that still shows a difference. It is written to a file too.
+/// The complaint: the shortest script with a difference. It is written to a file too.
 fn shrunk(
     lab: &Lab<'_>,
     server: &mut Server,

@@ -1,10 +1,9 @@
 //! One server, two connections: the same statements on InnoDB's tables and on TidesDB's, the answers
 //! compared.
 //!
-//! InnoDB's answer to a query, by its optimizer's plan, must be the answer of all of TidesDB's plans: its
-//! own one, without pushdown and multi-range read, with all of them, and by every key. Where one differs,
-//! InnoDB runs that same plan. If InnoDB then answers as TidesDB did, the mistake is the server's, and is
-//! counted as that.
+//! InnoDB's answer to a query, by its optimizer's plan, must be the answer of all of TidesDB's plans: its own
+//! one, without pushdown and multi-range read, with all of them, and by every key. Where one differs, InnoDB
+//! runs the same plan. If InnoDB then answers as TidesDB did, the mistake counts as the server's.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +17,7 @@ use super::program::{Program, Sort, Step};
 
 const DATABASES: [(&str, &str); 2] = [("sql_innodb", "InnoDB"), ("sql_tidesdb", "TidesDB")];
 
-/// Ways to run a query: what the optimizer may do.
+/// Ways to run a query: the optimizer's permissions.
 const WAYS: [&str; 4] = [
     "optimizer_switch=default, join_cache_level=default, join_buffer_size=default, mrr_buffer_size=default",
     "optimizer_switch='index_condition_pushdown=off,mrr=off,rowid_filter=off,index_merge=off', join_cache_level=0",
@@ -29,14 +28,14 @@ const WAYS: [&str; 4] = [
      index_merge=on,optimize_join_buffer_size=off', join_cache_level=6, join_buffer_size=262144",
 ];
 
-/// Two answers that differ.
+/// Two different answers.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
-    /// Which statement of the program.
+    /// The statement's number in the program.
     pub(super) step: usize,
     /// The difference.
     pub(super) what: String,
-    /// The statement before it that forces a plan: a SET, or nothing.
+    /// The statement before it to force a plan: a SET, or nothing.
     pub(super) way: String,
     /// As TidesDB got it.
     pub(super) statement: String,
@@ -49,13 +48,13 @@ pub(super) struct Difference {
 pub(super) struct Counts {
     /// Queries run in another way.
     pub(super) other_ways: u64,
-    /// Of those, answers that InnoDB gives as well in that way and that differ from its own.
+    /// Of those, answers given by InnoDB as well in this way, other than its own.
     pub(super) server_mistakes: u64,
     /// The first of them.
     pub(super) first_mistake: Option<String>,
     /// Differences with a reason, and how often each came.
     pub(super) known: BTreeMap<&'static str, u64>,
-    /// Statements that both refused.
+    /// Statements refused by both.
     pub(super) refused: u64,
 }
 
@@ -82,7 +81,7 @@ pub(super) struct Pair {
     ended: bool,
 }
 
-/// Whether a statement was accepted, or the difference.
+/// True if a statement was accepted, or the difference.
 pub(super) type Outcome = Result<bool, Box<Difference>>;
 
 impl Pair {
@@ -98,7 +97,7 @@ impl Pair {
         Ok(Pair { innodb: open(DATABASES[0])?, tidesdb: open(DATABASES[1])?, step: 0, ended: false })
     }
 
-    /// A difference with a reason left two tables that are not the same: the program ends here.
+    /// A difference with a reason left two unequal tables: the program ends here.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
@@ -191,14 +190,11 @@ impl Pair {
         Ok(there.error.is_none() && same(step, &there, here))
     }
 
-    /// Whether TidesDB's plan is one that the server carries out wrongly with every engine
-    /// (docs/optimizer.md):
+    /// True if the server executes TidesDB's plan wrongly with every engine (docs/optimizer.md):
     ///
-    /// - A join by batches without enough memory for them: the condition that had moved to the index is
-    ///   lost.
-    /// - LooseScan, which needs rows in the order of their key, over rows that multi-range read put in
-    ///   another order.
-    /// - A loose index scan for several ranges, of which one is on a later column, finds nothing.
+    /// - A join by batches without enough memory for them: the condition moved to the index is lost.
+    /// - LooseScan, for rows in the order of their key, over rows put in another order by multi-range read.
+    /// - A loose index scan for several ranges, one of them on a later column, finds nothing.
     /// - A join by hashes compares texts of `..._bin` with their trailing spaces: right without hashes.
     fn has_broken_plan(&mut self, step: &Step, statement: &str, wanted: &Answer) -> Result<bool, Failure> {
         let plan = ask(&mut self.tidesdb.session, &format!("EXPLAIN {statement}"), Sort::Look)?;
@@ -310,7 +306,7 @@ fn told(
     })
 }
 
-/// The statements with which a connection begins.
+/// The first statements of a connection.
 fn opening(database: &str, engine: &str) -> Vec<String> {
     vec![
         "SET NAMES utf8mb4".to_string(),
@@ -342,7 +338,7 @@ pub(super) fn replay(
     Ok(None)
 }
 
-/// A script that anyone can paste: the statements up to the difference, and both answers.
+/// A script to paste: the statements up to the difference, and both answers.
 pub(super) fn script(program: &Program, removed: &HashSet<Piece>, found: &Difference) -> String {
     let mut text =
         String::from("-- With TidesDB; the other answer is that of default_storage_engine = InnoDB.\n");

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::marks::{Piece, Sentence};
 
-/// The kind of a statement, which decides the comparison of its two answers.
+/// The kind of a statement: decides the comparison of its two answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// SELECT: also run in other ways, which may not change the rows.
+    /// SELECT: also run in other ways, with the same rows.
     Query,
     /// It changes rows.
     Change,
@@ -15,7 +15,7 @@ pub(super) enum Sort {
     Definition,
     /// BEGIN, COMMIT, SET and the like; HANDLER.
     Control,
-    /// CHECK, CHECKSUM, SHOW CREATE: rows that name the database and the engine.
+    /// CHECK, CHECKSUM, SHOW CREATE: rows with names of the database and the engine.
     Look,
     /// The answer is the engine's own (ANALYZE, OPTIMIZE).
     Quiet,
@@ -27,15 +27,15 @@ pub(super) struct Step {
     /// Its text, with marks.
     pub(super) text: String,
     pub(super) sort: Sort,
-    /// The order of its rows, or in which it changes rows, is total: answers are equal in order.
+    /// The order of its rows, or of its changes, is total: answers are equal in order.
     pub(super) ordered: bool,
-    /// Keys by which the table at the hint can be read.
+    /// Keys for reading the table at the hint.
     pub(super) keys: Vec<String>,
-    /// The end of InnoDB's statement: its way of doing an ALTER, which changes nothing of the table.
+    /// The end of InnoDB's statement: its way of doing an ALTER, without an effect on the table.
     pub(super) innodb: &'static str,
-    /// Warnings come as often as a virtual column is computed, which is the engine's affair.
+    /// Warnings come as often as the engine computes a virtual column: no promise.
     pub(super) virtuals: bool,
-    /// For a state that is looked at, not a statement of the program.
+    /// For an inspection of the state, not a statement of the program.
     pub(super) looks: bool,
 }
 
@@ -110,12 +110,12 @@ impl Program {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The pieces that are statements.
+    /// The pieces for whole statements.
     pub(super) fn statements(&self) -> Vec<Piece> {
         self.sentences.iter().map(|(whole, _)| *whole).collect()
     }
 
-    /// For each column all pieces that name it as theirs.
+    /// For each column all of its pieces.
     pub(super) fn columns(&self) -> Vec<Vec<Piece>> {
         let mut by_tag: BTreeMap<&str, Vec<Piece>> = BTreeMap::new();
         for (_, sentence) in &self.sentences {
@@ -128,7 +128,7 @@ impl Program {
         by_tag.into_values().collect()
     }
 
-    /// The pieces within statements that are still there.
+    /// The pieces within the remaining statements.
     pub(super) fn inner(&self, removed: &HashSet<Piece>) -> Vec<Piece> {
         self.sentences
             .iter()

@@ -1,7 +1,7 @@
-//! Random SELECTs, each with a known order or none, that show nothing that the plan may choose.
+//! Random SELECTs, each with a known order or none, and nothing left to the plan in their answers.
 //!
-//! A group of texts that are equal and not the same has no text of its own, so groups show counts and
-//! sums. LIMIT stands after a total order. Sums are over integers and decimals.
+//! A group of equal but not identical texts has no text of its own, so groups show counts and sums. LIMIT
+//! stands after a total order. Sums are over integers and decimals.
 
 use super::condition::{alike, condition, joining, on_column};
 use super::dice::Dice;
@@ -100,7 +100,7 @@ fn join(dice: &mut Dice, t: &Table, tables: &[Table]) -> Option<Step> {
     Some(Step::new(Sort::Query, text))
 }
 
-/// The parts of a group that do not depend on the plan.
+/// The plan-independent parts of a group.
 fn aggregate(dice: &mut Dice, t: &Table) -> String {
     let column = dice.pick(&t.columns).clone();
     let n = &column.name;

@@ -1,6 +1,6 @@
-//! Tables: random ones, their definition in SQL, and the facts that statements need of them.
+//! Tables: random ones, their definition in SQL, and the facts for statements on them.
 //!
-//! The model of a table is the definition that the server accepted. A definition that both engines refuse
+//! The model of a table is the definition accepted by the server. A definition refused by both engines
 //! changes nothing here.
 
 use super::dice::Dice;
@@ -22,7 +22,7 @@ pub(super) struct Column {
     pub(super) check: Option<String>,
 }
 
-/// The way in which a column is made of others.
+/// The derivation of a column from others.
 #[derive(Clone, Debug)]
 pub(super) struct Generated {
     pub(super) expression: String,
@@ -30,7 +30,7 @@ pub(super) struct Generated {
 }
 
 impl Column {
-    /// A random one that can hold values.
+    /// A random column with values of its own.
     pub(super) fn random(dice: &mut Dice, name: String) -> Column {
         let kind = Kind::random(dice);
         let null = dice.one_in(2);
@@ -53,7 +53,7 @@ impl Column {
         }
     }
 
-    /// One that follows from another one.
+    /// A column generated from another one.
     pub(super) fn generated(dice: &mut Dice, name: String, base: &Column) -> Column {
         let b = &base.name;
         let (kind, expression) = match &base.kind {
@@ -191,7 +191,7 @@ pub(super) struct Table {
     pub(super) orphans: bool,
     pub(super) partitions: Option<String>,
     pub(super) versioned: bool,
-    /// Names of columns and keys that were given, so that none comes twice.
+    /// Names of columns and keys given so far, for none to come twice.
     pub(super) names: u32,
 }
 
@@ -304,28 +304,27 @@ impl Table {
         };
     }
 
-    /// A virtual column that a key holds. InnoDB may take its value from the key, and find there another
-    /// row's value, or an older one that is equal by its collation. Rows that are written by such a value
-    /// are no oracle.
+    /// True for a virtual column in a key. InnoDB may take its value from the key, and find there another
+    /// row's value, or an older one, equal by its collation. Rows written by such a value are no oracle.
     pub(super) fn has_virtual_in_key(&self, column: &str) -> bool {
         self.column(column).is_some_and(|c| c.generated.as_ref().is_some_and(|g| !g.stored))
             && self.keys.iter().any(|key| key.parts.iter().any(|part| part.column == column))
     }
 
-    /// The table as conditions see it that are not to look up such a column.
+    /// The table for conditions without such columns.
     pub(super) fn without_virtual_in_keys(&self) -> Table {
         let mut table = self.clone();
         table.columns.retain(|column| !self.has_virtual_in_key(&column.name));
         table
     }
 
-    /// A name that no column or key of the table has had.
+    /// A name new to the table's columns and keys.
     pub(super) fn fresh(&mut self, letter: &str) -> String {
         self.names += 1;
         format!("{letter}{}", self.names)
     }
 
-    /// A random key that the server takes, in nearly all cases.
+    /// A random key, accepted by the server in nearly all cases.
     pub(super) fn random_key(&mut self, dice: &mut Dice) -> Option<Key> {
         let unique = dice.one_in(4) && self.partitions.is_none();
         let name = self.fresh("k");
@@ -375,17 +374,17 @@ impl Table {
         self.columns.iter().find(|c| c.name == name)
     }
 
-    /// Columns that take values.
+    /// Columns with values of their own.
     pub(super) fn base(&self) -> Vec<Column> {
         self.columns.iter().filter(|c| c.is_base()).cloned().collect()
     }
 
-    /// Columns that conditions can be on.
+    /// Columns for conditions.
     pub(super) fn comparable(&self) -> Vec<Column> {
         self.columns.iter().filter(|c| c.kind.comparable()).cloned().collect()
     }
 
-    /// Names of the keys that a statement can be made to read by.
+    /// Names of the keys for a forced read.
     pub(super) fn readable_keys(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.keys.iter().filter(|k| !k.hash && !k.ignored).map(|k| k.name.clone()).collect();
@@ -395,17 +394,17 @@ impl Table {
         names
     }
 
-    /// A text that belongs to a column.
+    /// A text marked as a column's.
     pub(super) fn tagged(&self, column: &str, text: &str) -> String {
         of(&self.name, column, text)
     }
 
-    /// All columns, for a select list: what every row shows. `alias` ends with a dot or is empty.
+    /// All columns, for a select list. `alias` ends with a dot or is empty.
     pub(super) fn all_columns(&self, alias: &str) -> String {
         list(", ", self.columns.iter().map(|c| self.tagged(&c.name, &format!("{alias}{}", c.name))))
     }
 
-    /// An order in which no two different rows are equal; each item with a direction.
+    /// An order without two equal rows; each item with a direction.
     pub(super) fn total_order(&self, dice: &mut Dice, alias: &str) -> String {
         let mut items = Vec::new();
         match &self.primary {
@@ -434,8 +433,8 @@ impl Table {
         items.join(", ")
     }
 
-    /// Rows may be refused only for a number of AUTO_INCREMENT that was given before. TidesDB does not
-    /// give again a number of a row that is refused for another key or a foreign key; InnoDB does.
+    /// Rows may be refused only for an AUTO_INCREMENT number given before. TidesDB does not give again the
+    /// number of a row refused for another key or a foreign key; InnoDB does.
     pub(super) fn may_number(&self) -> bool {
         let numbered =
             |parts: &[Part]| parts.iter().any(|p| self.column(&p.column).is_some_and(|c| c.auto_increment));
@@ -451,7 +450,7 @@ impl Table {
         self.primary.as_deref().is_some_and(within) || self.keys.iter().any(|k| k.unique && within(&k.parts))
     }
 
-    /// Its CREATE TABLE, without an engine: that is the session's default.
+    /// Its CREATE TABLE, without an engine: the session's default applies.
     pub(super) fn create(&self) -> String {
         let mut items: Vec<String> = self.columns.iter().map(|c| self.tagged(&c.name, &c.sql())).collect();
         if let Some(parts) = &self.primary {

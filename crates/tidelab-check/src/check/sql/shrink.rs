@@ -1,8 +1,8 @@
-//! Delta debugging: the parts of a program that can be left out while the difference stays.
+//! Delta debugging: removes parts of a program while the difference stays.
 //!
-//! The order is: statements, columns in all statements at once, rows, terms, keys and everything else
-//! that is marked. Halves are tried first, then quarters and so on down to single ones, until nothing
-//! goes or the time is over.
+//! The order is: statements, columns in all statements at once, rows, terms, keys and everything else marked.
+//! Halves are tried first, then quarters and so on down to single ones, until nothing goes or the time is
+//! over.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use super::program::Program;
 /// Shrinking takes no longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The pieces that are not needed. `differs` runs the program without some pieces and returns the
-/// statement at which it differs. An error ends the search with the result so far.
+/// The pieces without an effect on the difference. `differs` runs the program without some pieces and returns
+/// the statement at which it differs. An error ends the search with the result so far.
 pub(super) fn shrink<E>(
     program: &Program,
     at: usize,

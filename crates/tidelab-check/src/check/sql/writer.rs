@@ -28,21 +28,21 @@ type Pending = Vec<(usize, Table)>;
 pub(super) struct Writer {
     dice: Dice,
     tables: Vec<Table>,
-    /// Steps to hand out; with a definition, what tables become when it is accepted.
+    /// Steps to hand out; a definition has the tables after its acceptance.
     waiting: VecDeque<(Step, Pending)>,
-    /// The same of the step that was handed out last.
+    /// The same for the last step handed out.
     pending: Pending,
-    /// Tables that are to be made.
+    /// Tables to be made.
     to_make: usize,
     statements: u32,
     limit: u32,
     in_transaction: bool,
-    /// The session's isolation level, and that of the transaction that runs.
+    /// The session's isolation level, and the running transaction's.
     level: &'static str,
     transaction_level: &'static str,
     locked: bool,
     ended: bool,
-    /// Whether the tables have foreign keys.
+    /// True if the tables have foreign keys.
     linked: bool,
     /// `foreign_key_checks`.
     checks: bool,
@@ -117,7 +117,7 @@ impl Writer {
         }
     }
 
-    /// Whether the statement that was handed out last was accepted.
+    /// Takes the answer to the last statement handed out: accepted or not.
     pub(super) fn answered(&mut self, accepted: bool) {
         let pending = std::mem::take(&mut self.pending);
         if !accepted {
@@ -355,7 +355,7 @@ impl Writer {
     }
 
     /// Looks at all tables: rows, each key, checks, counts, definitions. CHECKSUM TABLE is left out: it
-    /// includes bytes that are no part of a row, and InnoDB's and Aria's differ for the same rows.
+    /// includes bytes outside of a row, and InnoDB's and Aria's differ for the same rows.
     fn look(&mut self) {
         for table in self.tables.clone() {
             let name = &table.name;

@@ -1,10 +1,9 @@
 //! `virtuals`: indexes over virtual columns against a copy of the table whose indexes the optimizer ignores.
 //!
-//! A program has one random table with virtual columns, indexes over them, triggers, versions, a period
-//! or partitions ([`table`]), twice: in the second all indexes are IGNORED. Each statement ([`statement`])
-//! runs on both, under settings of the session that change all the time ([`settings`]). Both must answer
-//! alike, and CHECK TABLE must find nothing, whatever the settings are. A program that differs is shrunk to a
-//! script.
+//! A program has one random table with virtual columns, indexes over them, triggers, versions, a period or
+//! partitions ([`table`]), twice: in the second all indexes are IGNORED. Each statement ([`statement`]) runs
+//! on both, under ever changing settings of the session ([`settings`]). Both must answer alike, and CHECK
+//! TABLE must find nothing, under all settings. A differing program is shrunk to a script.
 
 mod settings;
 mod statement;
@@ -34,17 +33,17 @@ const SHRINK_LIMIT: Duration = Duration::from_secs(40);
 /// The first seed of the short form unless a seed is named.
 const SHORT_SEED: u64 = 3_700;
 
-/// What a whole run has done.
+/// Counts of a whole run.
 #[derive(Default)]
 struct Counts {
     statements: u64,
     refused: u64,
-    /// Looks of which the plan was asked for.
+    /// Looks with an EXPLAIN.
     explained: u64,
     by_index: u64,
 }
 
-/// Two answers that differ.
+/// Two different answers.
 struct Difference {
     statement: String,
     with_index: String,
@@ -164,7 +163,7 @@ fn open(server: &Server) -> Result<Session> {
     Ok(session)
 }
 
-/// The statements with which a program begins.
+/// The first statements of a program.
 const OPENING: [&str; 4] = [
     "SET NAMES utf8mb4",
     "CREATE OR REPLACE DATABASE virtuals CHARACTER SET utf8mb4",
@@ -173,7 +172,7 @@ const OPENING: [&str; 4] = [
      sql_mode = 'STRICT_TRANS_TABLES'",
 ];
 
-/// Whether the server takes the definitions; they are gone again.
+/// True if the server takes the definitions; they are gone again.
 fn accepts(session: &mut Session, definitions: &[String]) -> bool {
     let taken = definitions.iter().all(|text| session.run(&text.replace(NAME, "t")).is_ok());
     // (Triggers go with their table.)
@@ -201,7 +200,7 @@ struct Answer {
     by_index: bool,
 }
 
-/// What one of the two tables answered.
+/// The answer of one of the two tables.
 #[derive(PartialEq, Eq)]
 struct Reply {
     error: Option<u16>,
@@ -297,10 +296,10 @@ fn both(session: &mut Session, step: &Step) -> std::result::Result<Answer, Outco
     Ok(answer)
 }
 
-/// Where a statement may name the index that is to be used.
+/// The place for the index hint in a statement.
 const HINT: &str = "{hint}";
 
-/// The complaint: a shorter script that still shows a difference. It is written to a file too.
+/// The complaint: a shorter script with a difference. It is written to a file too.
 fn shrunk(lab: &Lab<'_>, server: &Server, seed: u64, steps: &[Step], found: Difference) -> Result<String> {
     let mut left: Vec<Step> = steps.to_vec();
     let mut smallest = found;

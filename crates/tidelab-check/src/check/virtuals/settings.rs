@@ -1,4 +1,4 @@
-//! The settings of a session on which the values of expressions may depend.
+//! Session settings with an effect on the values of expressions.
 
 use super::super::sql::Dice;
 
@@ -17,8 +17,7 @@ const SQL_MODES: [&str; 10] = [
 const ZONES: [&str; 6] = ["+00:00", "+05:00", "-08:30", "+13:00", "SYSTEM", "+00:00"];
 const DAYS: [u64; 5] = [1_600_000_000, 1_600_040_000, 1_600_090_000, 1_700_000_000, 1_600_000_001];
 
-/// A statement that changes one, or brings them all back; the second is whether open tables keep what
-/// they took of it.
+/// A statement to change one, or to bring them all back; and true if open tables keep the old setting.
 pub(super) fn change(dice: &mut Dice) -> (String, bool) {
     let text = match dice.number(0, 11) {
         0 | 1 => return (format!("SET time_zone = '{}'", dice.word(&ZONES)), false),
@@ -54,7 +53,7 @@ pub(super) fn change(dice: &mut Dice) -> (String, bool) {
     (text, true)
 }
 
-/// Those of the session that made the first indexes.
+/// The session's settings at the making of the first indexes.
 pub(super) const DEFAULTS: &str =
     "SET time_zone = '+00:00', timestamp = 1600000000, sql_mode = 'STRICT_TRANS_TABLES', \
      old_mode = DEFAULT, div_precision_increment = DEFAULT, default_regex_flags = DEFAULT";

@@ -7,7 +7,7 @@ use super::super::sql::Dice;
 use super::table::{Form, Stored, Table, Virtual, STORED};
 use super::{settings, HINT, NAME};
 
-/// What is done with a statement.
+/// The use of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// On both; the copy's may be another text.
@@ -32,11 +32,11 @@ pub(super) struct Step {
     pub(super) text: String,
     /// Of the copy, where it is another one.
     pub(super) plain: Option<String>,
-    /// The index that is to be used.
+    /// The index to be used.
     pub(super) hint: String,
     /// Run before it.
     pub(super) before: Vec<String>,
-    /// Whether it is asked if the index was used.
+    /// True if EXPLAIN is asked about the index.
     pub(super) explained: bool,
 }
 
@@ -93,14 +93,14 @@ const HELPER: &str =
      UNION SELECT 13, 19 UNION SELECT 21, 0)";
 const IDS: i64 = 40;
 
-/// An ALTER writes constants into the new definition as the open table has them: a TIMESTAMP in the zone of the session
-/// that opened it.
+/// An ALTER writes constants into the new definition as the open table has them: a TIMESTAMP in the zone of
+/// the opening session.
 fn reopened() -> Vec<String> {
     vec!["FLUSH TABLES".to_string()]
 }
 
 impl<'a> Writer<'a> {
-    /// `folder`: for the files that LOAD DATA reads.
+    /// `folder`: for the files of LOAD DATA.
     pub(super) fn new(table: &'a Table, folder: &Path) -> Writer<'a> {
         let files = [
             "1\t5\ta\\nb\n2\t6\tAxB\n9\t\\N\t2020-01-01\n",
@@ -274,7 +274,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A literal: a value that the copy has in this column now.
+    /// A literal: a current value of the copy in this column.
     fn literal(&self, dice: &mut Dice, session: &mut Session, column: &Virtual) -> Result<String, Failure> {
         let name = &column.name;
         let value = match column.kind {

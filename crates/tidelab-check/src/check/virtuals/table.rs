@@ -1,4 +1,4 @@
-//! A random table: stored columns, virtual ones that are computed from them, indexes, triggers.
+//! A random table: stored columns, virtual ones computed from them, indexes, triggers.
 
 use super::super::sql::Dice;
 use super::NAME;
@@ -32,7 +32,7 @@ const TEXTS: &[&str] = &[
 ];
 const NUMBERS: &[&str] = &["NULL", "0", "1", "2", "3", "7", "10", "100", "-1", "-7", "86399", "2147483647"];
 
-/// All that a table may have; the primary key is `id`.
+/// All possible columns of a table; the primary key is `id`.
 pub(super) const STORED: &[Stored] = &[
     Stored { name: "i", kind: "INT", values: NUMBERS },
     Stored { name: "u", kind: "INT UNSIGNED", values: &["NULL", "0", "1", "5", "11", "4294967295"] },
@@ -219,7 +219,7 @@ impl Virtual {
     }
 }
 
-/// What the table has beyond columns.
+/// The table's parts beyond columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
@@ -382,7 +382,7 @@ impl Table {
         format!("CREATE TABLE {NAME} ({}) {end}", columns.join(", "))
     }
 
-    /// The statements that make the table. The optimizer ignores the copy's indexes.
+    /// The statements to make the table. The optimizer ignores the copy's indexes.
     pub(super) fn definitions(&self) -> Vec<(String, String)> {
         let plain = Table {
             form: self.form,
