@@ -1,88 +1,90 @@
-//! Edits: what changes from one version of a store to the next, and how an edit is coded in the manifest
-//! (`docs/format/manifest.md`). Plain data; `manifest.rs` frames and checksums it, `mod.rs` applies it.
+//! Edits, the differences between one version of a store and the next, and their encoding in the manifest
+//! (`docs/format/manifest.md`). Plain data: `manifest.rs` frames and checksums an edit, `mod.rs` applies it.
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::table::{Expiries, SsTableMeta};
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
 use crate::wal::Cut;
 
-/// Deepest level that the format allows.
+/// Deepest level of the format.
 pub const MAX_LEVEL: u8 = 63;
 
-/// A file that an edit adds.
+/// A file added by an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewFile {
-    /// Its number.
+    /// The file's number.
     pub number: FileNo,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// A table that an edit adds to a family's level.
+/// A table added by an edit to a family's level.
 #[derive(Clone, Debug)]
 pub struct NewTable {
-    /// The file that holds it.
+    /// The file of the table.
     pub file: FileNo,
     /// The level; 0 is the newest.
     pub level: u8,
-    /// Orders the runs of level 0, newest highest; 0 in deeper levels.
+    /// Generation of a run of level 0, highest in the newest run; 0 in deeper levels.
     pub generation: MemtableId,
-    /// Family, place in the file, fences and counts.
+    /// Family, place in the file, fence keys and counts.
     pub meta: SsTableMeta,
 }
 
-/// A change of a store's state. Fields that are `None` or empty change nothing. The order of application is:
+/// A change of a store's state. A field that is `None` or empty changes nothing. Parts apply in this order:
 /// dropped families, removed tables, new files, new tables, deleted files.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
     /// Number of openings for writing.
     pub epoch: Option<u64>,
-    /// Every file number in use is below; never goes back.
+    /// A number above every file number in use; never decreases.
     pub next_file: Option<FileNo>,
-    /// First live segment of the write-ahead log; never goes back.
+    /// First live segment of the write-ahead log; never decreases.
     pub first_live_segment: Option<u32>,
-    /// Cuts of the log to remember.
+    /// Cuts of the log to add.
     pub cuts: Vec<Cut>,
-    /// Segments whose cuts are forgotten.
+    /// Segments whose cuts are removed.
     pub cuts_removed: Vec<u32>,
-    /// Segments with higher ids are forgotten, before others are added: recovery does not miss them.
+    /// Removes log segments with higher ids, before others are added; recovery then does not report them
+    /// missing.
     pub log_forgotten_above: Option<u32>,
-    /// Segments of the log whose files exist from now on.
+    /// Log segments whose files exist from now on.
     pub log_segments: Vec<LogSegment>,
-    /// A position up to which the log is durable; never goes back.
+    /// Log position below which the log is durable; never decreases.
     pub durable_upto: Option<Lsn>,
-    /// The newest commit that is in a table; never goes back.
+    /// The newest commit in a table; never decreases.
     pub last_seq: Option<Seq>,
-    /// The newest generation whose tables are all named; never goes back.
+    /// The newest generation whose tables are all in the manifest; never decreases.
     pub last_generation: Option<MemtableId>,
-    /// Files added.
+    /// Added files.
     pub new_files: Vec<NewFile>,
-    /// Files without live tables. [`super::VersionSet::apply`] fills it in; jobs leave it empty.
+    /// Files without live tables. [`super::VersionSet::apply`] fills the list; jobs leave it empty.
     pub deleted_files: Vec<FileNo>,
-    /// Tables added.
+    /// Added tables.
     pub new_tables: Vec<NewTable>,
-    /// Tables removed, by family and file.
+    /// Removed tables, by family and file.
     pub removed_tables: Vec<(FamilyId, FileNo)>,
-    /// Families of which everything is removed.
+    /// Families whose tables, cursors and counts are all removed.
     pub dropped_families: Vec<FamilyId>,
-    /// Compaction cursors: family, level, key; an empty key forgets the cursor.
+    /// Compaction cursors: family, level, key. An empty key removes the cursor.
     pub cursors: Vec<(FamilyId, u8, Vec<u8>)>,
-    /// Transaction ids from here on were never given out; never goes back.
+    /// Lower bound of the transaction ids never given out; never decreases.
     pub transaction_ceiling: Option<u64>,
-    /// The second of the expiry clock that no reader may fall behind; never goes back. A store in which it was
-    /// never said holds no entry with an expiry.
+    /// Lower bound, in seconds, of the expiry clock for all readers; never decreases. A store without this
+    /// value has no entry with an expiry.
     pub expiry_clock: Option<u64>,
-    /// The second that the expiry clock does not pass before a later edit says a later one; may go back.
+    /// Upper bound, in seconds, of the expiry clock until an edit raises it; may decrease.
     pub expiry_reserved: Option<u64>,
-    /// The epoch from which on puts may be unmarked (`docs/protocols.md` 3.5); the first that is said counts.
+    /// First epoch with unmarked puts (`docs/protocols.md` 3.5); the first recorded value stays.
     pub proven_from: Option<u64>,
-    /// Puts up to this sequence prove nothing, as what was below them may be lost; never goes back.
+    /// Puts up to this sequence number prove nothing, because older versions of their keys may be lost; never
+    /// decreases.
     pub unproven_upto: Option<Seq>,
-    /// Options to remember, by name; an empty value forgets one.
+    /// Options to store, by name; an empty value removes an option.
     pub options: Vec<(String, String)>,
-    /// What is added to the counts of families' rows; of one family several parts add up.
+    /// Amounts to add to families' row counts; several amounts for one family add up.
     pub row_counts: Vec<(FamilyId, RowCount)>,
-    /// Rows of families from this number on are counted since they were created; never goes up.
+    /// Families from this number on have been counted since their creation; never increases.
     pub counted_from: Option<FamilyId>,
 }
 
@@ -117,7 +119,7 @@ mod tag {
 }
 
 impl Edit {
-    /// Appends the edit's payload to `out`.
+    /// Appends the encoded payload to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
         let mut field = |tag: u64, fill: &dyn Fn(&mut Vec<u8>)| {
@@ -219,7 +221,7 @@ impl Edit {
         }
     }
 
-    /// The edit that a payload stands for; the error says what is wrong at which byte of it.
+    /// Decodes a payload. The error names the byte and the cause.
     pub fn decode(payload: &[u8]) -> Result<Edit, DecodeError> {
         let mut edit = Edit::default();
         let mut all = Input { rest: payload, total: payload.len() };
@@ -335,7 +337,7 @@ impl Edit {
 }
 
 impl NewTable {
-    /// Appends everything but `commit_seq`.
+    /// Appends all fields except `commit_seq`.
     fn encode(&self, out: &mut Vec<u8>) {
         let m = &self.meta;
         for number in [
@@ -388,14 +390,15 @@ impl NewTable {
         Ok(NewTable { file, level, generation, meta })
     }
 
-    /// As one length-prefixed piece of a list of another room (the runs of a spilled transaction).
+    /// Appends the table, length-prefixed, for a list outside the manifest (the runs of a spilled
+    /// transaction).
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
         self.encode(&mut body);
         put_bytes(out, &body);
     }
 
-    /// What [`NewTable::put`] wrote, without its length.
+    /// Decodes the output of [`NewTable::put`] without its length.
     pub(crate) fn take(body: &[u8]) -> Result<NewTable, DecodeError> {
         let mut input = Input { rest: body, total: body.len() };
         let new = NewTable::decode(&mut input)?;
@@ -406,14 +409,14 @@ impl NewTable {
     }
 }
 
-/// What is wrong with a payload.
+/// The reason that a payload does not decode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Byte of the payload.
+    /// Offset in the payload, in bytes.
     pub at: usize,
-    /// What was expected and found.
+    /// The expected and the actual contents.
     pub what: String,
-    /// The payload is whole, and of a later version.
+    /// The payload is complete but has a newer format version.
     pub later: bool,
 }
 
@@ -558,7 +561,7 @@ mod tests {
         assert_eq!(payload, again);
     }
 
-    /// The other tags stand in stores of `tests/fixtures`.
+    /// Stores in `tests/fixtures` cover the other tags.
     #[test]
     fn the_bytes_of_the_newest_fields_stay() {
         let meta = SsTableMeta {

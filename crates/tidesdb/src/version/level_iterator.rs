@@ -1,4 +1,4 @@
-//! A level below 0 as one run: its tables one after the other, each opened only when it is reached.
+//! Iterators over a level below 0 as one sorted run. Tables open lazily, one after the other.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::types::{Entry, Seq};
 
 use super::{Level, TableHandle};
 
-/// A level as one snapshot sees it. A seek finds the one table by its fences; the next one is opened when
-/// the last key of this one is passed.
+/// An iterator over a level at one snapshot. A seek finds the table by its fence keys; the next table opens
+/// after the last key of the current one.
 pub struct LevelIterator {
     level: Arc<Level>,
     snapshot: Seq,
-    /// Index of the table that `iter` reads.
+    /// Index of the table under `iter`.
     at: usize,
     iter: Option<SsTableIterator>,
 }
 
 impl LevelIterator {
-    /// An iterator over `level` that stands nowhere.
+    /// An unpositioned iterator over `level`.
     pub fn new(level: Arc<Level>, snapshot: Seq) -> LevelIterator {
         LevelIterator { level, snapshot, at: 0, iter: None }
     }
 
-    /// Makes `iter` read the table `at`, if there is one.
+    /// Opens the table `at` in `iter`, if there is one.
     fn open(&mut self, at: usize) -> Option<&mut SsTableIterator> {
         if self.iter.is_none() || self.at != at {
             self.iter = None;
@@ -37,7 +37,7 @@ impl LevelIterator {
         self.iter.as_mut()
     }
 
-    /// After a step forwards: goes on in the next tables while this one has nothing more to see.
+    /// Completes a step forward: moves on to the next tables while the current one is exhausted.
     fn settle_forwards(&mut self) -> Result<()> {
         while self.iter.as_ref().is_some_and(|iter| !iter.valid()) {
             match self.open(self.at + 1) {
@@ -138,7 +138,7 @@ impl InternalIterator for LevelIterator {
     }
 }
 
-/// Tables with ascending, separate key ranges as one run with every version, for compaction.
+/// An iterator over every version in tables with ascending, disjoint key ranges, for compaction.
 pub struct LevelVersionIterator {
     tables: Vec<TableHandle>,
     at: usize,
@@ -146,7 +146,7 @@ pub struct LevelVersionIterator {
 }
 
 impl LevelVersionIterator {
-    /// An iterator over `tables`, which ascend and do not overlap, that stands nowhere.
+    /// An unpositioned iterator over `tables`, in ascending order and without overlap.
     pub fn new(tables: Vec<TableHandle>) -> LevelVersionIterator {
         LevelVersionIterator { tables, at: 0, iter: None }
     }

@@ -1,13 +1,13 @@
-//! The manifest file: a log of checksummed [`Edit`]s, and `CURRENT`, which names the one in force
-//! (`docs/format/manifest.md`). Writer and reader beside each other. Guarantees: an edit is durable when
-//! [`ManifestWriter::append`] returns; reading gives a prefix of what was appended that holds every
-//! durable edit, or an error that names file and offset.
+//! The manifest, a log of checksummed [`Edit`]s, and `CURRENT`, the file with the name of the manifest in
+//! force (`docs/format/manifest.md`). Writer and reader stand next to each other.
 //!
-//! A manifest's blocks are reserved ahead of its edits, and the last [`RESERVE`] bytes of them serve
-//! urgent edits only, so that a store on a full disk opens and a family can be dropped
-//! (`docs/protocols.md` 7.3).
+//! Guarantees: an edit is durable when [`ManifestWriter::append`] returns. Reading returns a prefix of the
+//! appended edits with every durable edit in it, or an error with file and offset.
 //!
-//! Stands between the I/O trait and [`super::VersionSet`], which decides what to write.
+//! A manifest reserves its blocks before its edits need them. Only urgent edits use the last [`RESERVE`]
+//! bytes, so a store on a full disk can still open and drop a family (`docs/protocols.md` 7.3).
+//!
+//! Data flow: [`super::VersionSet`] decides on the edits; this module writes them through the I/O trait.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::types::FileNo;
 
 use super::edit::Edit;
 
-/// Name of the file that names the manifest in force.
+/// The file with the name of the manifest in force.
 pub const CURRENT: &str = "CURRENT";
-/// Name under which `CURRENT` is written before it is renamed.
+/// Temporary name of a new `CURRENT` before its rename.
 pub const CURRENT_TMP: &str = "CURRENT.tmp";
 
 const FORMAT_VERSION: u32 = 1;
@@ -30,17 +30,17 @@ const HEADER_LEN: usize = 24;
 const EDIT_MAGIC: &[u8; 4] = b"EDIT";
 const EDIT_HEADER_LEN: usize = 16;
 
-/// Blocks are reserved in multiples of this.
+/// Granularity of the reservation of blocks, in bytes.
 const BLOCK: u64 = 64 << 10;
-/// Reserved bytes that ordinary edits leave alone: some hundred edits that drop a family.
+/// Reserved bytes beyond the reach of ordinary edits: room for some hundred drops of a family.
 const RESERVE: u64 = 16 << 10;
 
-/// Name of the manifest with a number.
+/// File name of manifest `number`.
 pub fn manifest_name(number: FileNo) -> String {
     format!("MANIFEST-{number:08}")
 }
 
-/// The number in a manifest's name, if it is one.
+/// Parses a manifest's file name; `None` for any other name.
 pub fn parse_manifest_name(name: &str) -> Option<FileNo> {
     let digits = name.strip_prefix("MANIFEST-")?;
     if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -54,20 +54,20 @@ fn edit_checksum(manifest: FileNo, ordinal_and_len: &[u8], payload: &[u8]) -> u3
     checksum::extend(checksum::extend(crc, ordinal_and_len), payload)
 }
 
-/// Who may use the reserve.
+/// An edit's claim on the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Every edit.
+    /// Most edits: no part of the reserve.
     Ordinary,
-    /// The edit of a flush that left nothing: it frees memory and log, and may use half of the reserve. Flushes
-    /// of rows that come and go would take all of it.
+    /// The edit of a flush without output. It frees memory and log, and may use half of the reserve; flushes
+    /// of short-lived rows would otherwise exhaust it.
     EmptyFlush,
-    /// An edit that a store on a full disk must be able to write: epoch, cut, dropped families.
+    /// An edit needed on a full disk, for an epoch, a cut or dropped families: all of the reserve.
     Urgent,
 }
 
 impl Need {
-    /// Bytes of the reserve that stay.
+    /// Bytes of the reserve that the edit must leave.
     fn leaves(self) -> u64 {
         match self {
             Need::Ordinary => RESERVE,
@@ -77,28 +77,28 @@ impl Need {
     }
 }
 
-/// Appends edits to a manifest. After an error nothing more may be appended if [`ManifestWriter::failed`]
-/// says so: what the file holds is unknown then.
+/// Appends edits to a manifest. An error after which [`ManifestWriter::failed`] is true leaves unknown
+/// contents in the file: nothing more may be appended.
 #[derive(Debug)]
 pub struct ManifestWriter {
     file: Arc<dyn File>,
     number: FileNo,
     ordinal: u32,
     len: u64,
-    /// Bytes whose blocks are the file's already.
+    /// Allocated bytes of the file.
     allocated: u64,
     snapshot_len: u64,
     failed: bool,
 }
 
-/// Where the blocks of a manifest end that has `len` bytes of edits.
+/// Allocated size, in bytes, of a manifest with `len` bytes of edits.
 fn reserved(len: u64) -> u64 {
     (len + RESERVE).next_multiple_of(BLOCK)
 }
 
 impl ManifestWriter {
-    /// Writes a new manifest whose first edit is `snapshot`, and syncs it and its directory. It is in force
-    /// only after [`set_current`].
+    /// Writes a new manifest with `snapshot` as its first edit, and syncs it and its directory.
+    /// [`set_current`] puts it in force.
     pub fn create(disk: &dyn Disk, dir: &Path, number: FileNo, snapshot: &Edit) -> Result<ManifestWriter> {
         let file = disk.open(&dir.join(manifest_name(number)), OpenMode::Create)?;
         let mut bytes = Vec::with_capacity(HEADER_LEN);
@@ -116,9 +116,9 @@ impl ManifestWriter {
         Ok(ManifestWriter { file, number, ordinal: 1, len, allocated, snapshot_len: len, failed: false })
     }
 
-    /// Goes on with the manifest in force, which an earlier process wrote: for a disk without room for a new
-    /// one. What that process wrote may be in the page cache only, and a sync proves nothing about bytes that
-    /// this process did not write, so they are written again, in place; a torn tail becomes zeros.
+    /// Continues the manifest in force, written by an earlier process, on a disk without room for a new one.
+    /// Its bytes may be in the page cache alone, and a sync proves nothing about another process's writes.
+    /// Therefore they are written again in place; a torn tail becomes zeros.
     pub fn resume(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<ManifestWriter> {
         let path = dir.join(manifest_name(number));
         let mut bytes = read_all(disk, &path)?;
@@ -138,7 +138,8 @@ impl ManifestWriter {
         })
     }
 
-    /// Appends an edit and syncs. `DiskFull` without [`ManifestWriter::failed`]: nothing was written.
+    /// Appends an edit and syncs. `DiskFull` with [`ManifestWriter::failed`] false means that nothing was
+    /// written.
     pub fn append(&mut self, edit: &Edit, need: Need) -> Result<()> {
         if self.failed {
             return Err(Error::ReadOnly(format!("{} failed before", self.file.path().display())));
@@ -165,22 +166,22 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Whether an error left the file in an unknown state.
+    /// True if an error left the file in an unknown state.
     pub fn failed(&self) -> bool {
         self.failed
     }
 
-    /// The number in its name.
+    /// Number of the manifest.
     pub fn number(&self) -> FileNo {
         self.number
     }
 
-    /// Bytes written.
+    /// Written bytes.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Bytes of header and snapshot.
+    /// Bytes of the header and the snapshot.
     pub fn snapshot_bytes(&self) -> u64 {
         self.snapshot_len
     }
@@ -200,7 +201,7 @@ fn frame(manifest: FileNo, ordinal: u32, edit: &Edit, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Makes `CURRENT` name a manifest, durably. On an error either name may be in force.
+/// Puts a manifest in force durably, by a new `CURRENT`. After an error either manifest may be in force.
 pub fn set_current(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<()> {
     let name = manifest_name(number);
     let line = format!("{name} {:08x}\n", checksum::crc(name.as_bytes()));
@@ -213,7 +214,7 @@ pub fn set_current(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<()> {
     disk.sync_dir(dir)
 }
 
-/// The manifest that `CURRENT` names, or `None` if there is no `CURRENT`.
+/// Number of the manifest in force, or `None` without a `CURRENT`.
 pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     let path = dir.join(CURRENT);
     if !disk.exists(&path)? {
@@ -231,8 +232,8 @@ pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     }
 }
 
-/// The only manifest of a directory that is whole, for a store whose `CURRENT` is lost. `None`: there is none, or several,
-/// of which nobody knows the newest (a switch that a full disk kept from happening leaves one behind).
+/// The only whole manifest of a directory, for a store without its `CURRENT`. `None` if there is none, or if
+/// there are several: the newest is then unknown (a switch prevented by a full disk leaves one over).
 pub fn find_only(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     if !disk.exists(dir)? {
         return Ok(None);
@@ -248,32 +249,32 @@ pub fn find_only(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     Ok(if let [only] = whole[..] { Some(only) } else { None })
 }
 
-/// Reads a manifest: its edits in order, the first a snapshot. A torn tail is dropped.
+/// Reads a manifest: its edits in order, first a snapshot. A torn tail is dropped.
 pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<Vec<Edit>> {
     let path = dir.join(manifest_name(number));
     let bytes = read_all(disk, &path)?;
     Ok(parse(&path, number, &bytes)?.edits)
 }
 
-/// A manifest as far as it can be read, for those that look at one.
+/// The readable part of a manifest, for inspection.
 #[derive(Debug)]
 pub struct ManifestDump {
-    /// Its edits in order, each with the offset of its first byte; the first is a snapshot.
+    /// The edits in order, first a snapshot, each with the offset of its first byte.
     pub edits: Vec<(u64, Edit)>,
-    /// Where the last of them ends.
+    /// End of the last edit, an offset.
     pub end: u64,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub len: u64,
-    /// Bytes other than zeros follow: of an edit whose write was interrupted.
+    /// Nonzero bytes follow the last edit, from an interrupted write.
     pub is_torn: bool,
-    /// The damage that ended the reading.
+    /// The damage at which reading ended.
     pub damage: Option<Error>,
 }
 
-/// Reads the manifest at `path`, whole or not.
+/// Reads the manifest at `path`, complete or damaged.
 ///
 /// # Errors
-/// `InvalidArgument` for a file with another name; I/O.
+/// `InvalidArgument` for a path with another file name; I/O.
 pub fn dump(disk: &dyn Disk, path: &Path) -> Result<ManifestDump> {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(number) = name.and_then(parse_manifest_name) else {
@@ -288,13 +289,13 @@ pub fn dump(disk: &dyn Disk, path: &Path) -> Result<ManifestDump> {
     Ok(ManifestDump { edits: starts.zip(found.edits).collect(), end, len, is_torn, damage })
 }
 
-/// What the bytes of a manifest hold.
+/// The parsed contents of a manifest.
 #[derive(Debug, Default)]
 struct Parsed {
     edits: Vec<Edit>,
-    /// Where each begins.
+    /// Offset of each edit.
     starts: Vec<usize>,
-    /// Where the snapshot ends, and the last valid edit.
+    /// End of the snapshot and end of the last valid edit, as offsets.
     snapshot_end: usize,
     end: usize,
 }
@@ -313,7 +314,7 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
     }
 }
 
-/// The edits before the first damage, and that.
+/// The edits before the first damage, and the damage.
 fn scan(path: &Path, number: FileNo, bytes: &[u8]) -> (Parsed, Option<Error>) {
     let mut found = Parsed::default();
     let damage = check_header(path, number, bytes).and_then(|()| scan_edits(path, number, bytes, &mut found));
@@ -375,7 +376,7 @@ fn scan_edits(path: &Path, number: FileNo, bytes: &[u8], found: &mut Parsed) -> 
     Ok(())
 }
 
-/// The payload of the valid edit `ordinal` that begins at `at`.
+/// Payload of edit `ordinal` at offset `at`, if it is valid.
 fn edit_at(bytes: &[u8], at: usize, manifest: FileNo, ordinal: u32) -> Option<&[u8]> {
     let header = bytes.get(at..at + EDIT_HEADER_LEN)?;
     if &header[..4] != EDIT_MAGIC || u32::from_le_bytes(array(&header[4..8])) != ordinal {
@@ -398,7 +399,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 mod tests {
     use super::*;
 
-    /// The bytes of a manifest with these edits, and where each ends.
+    /// The bytes of a manifest with these edits, and the end of each edit.
     fn manifest(number: FileNo, edits: &[Edit]) -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(HEADER_MAGIC);

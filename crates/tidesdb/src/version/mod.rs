@@ -1,9 +1,10 @@
-//! Which tables a store consists of: immutable [`Version`]s for readers, [`VersionSet`] that makes the next
-//! one from an [`Edit`] and keeps the manifest, and [`LevelIterator`] that reads a level as one run.
+//! The set of tables of a store, as immutable [`Version`]s. [`VersionSet`] applies an [`Edit`] to make the
+//! next version and keeps the manifest; [`LevelIterator`] reads a level as one run. The design is LevelDB's.
 //!
-//! Guarantees: a version never changes; a file that a version (or a table handle cloned from one) names is not
-//! unlinked before that version is dropped; taking a version takes no lock. Stands between flush and
-//! compaction, which make edits, and reads, which hold versions.
+//! Guarantees: a version never changes. A file named by a version, or by a table handle cloned from it, is
+//! unlinked only after both are dropped. Taking a version takes no lock.
+//!
+//! Data flow: flush and compaction make edits; reads hold versions.
 
 mod edit;
 mod level_iterator;
@@ -32,12 +33,12 @@ use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
 use row_counts::RowCounts;
 use set::obsolete::ObsoleteFiles;
 
-/// Families are spread over so many shards by their number, so that an edit copies this many pointers and
-/// the entries of the shards that it touches (40 each at 10,000 families).
+/// Number of shards, by family number. An edit copies this many pointers, and the entries of the shards it
+/// changes (40 each at 10,000 families).
 const SHARDS: usize = 256;
 
-/// A file that tables of a version stand in. When it is obsolete and the last handle to a table in it is dropped, its
-/// number is queued for [`VersionSet::delete_obsolete`].
+/// A file with tables of some version. Once it is obsolete and the last handle to a table in it is dropped,
+/// its number is queued for [`VersionSet::delete_obsolete`].
 pub struct LiveFile {
     number: FileNo,
     len: u64,
@@ -50,17 +51,17 @@ impl LiveFile {
         Arc::new(LiveFile { number, len, obsolete: AtomicBool::new(false), queue: Arc::clone(queue) })
     }
 
-    /// Its number.
+    /// The file's number.
     pub fn number(&self) -> FileNo {
         self.number
     }
 
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -88,21 +89,21 @@ impl Drop for LiveFile {
     }
 }
 
-/// A handle of a live table: the table, the file that it holds alive, and its place in level 0.
+/// A handle of a live table: the table, its file, kept alive by the handle, and its place in level 0.
 #[derive(Clone, Debug)]
 pub struct TableHandle {
     /// The table.
     pub table: Arc<SsTable>,
-    /// The file that it stands in.
+    /// The file of the table.
     pub file: Arc<LiveFile>,
     /// The file of its second copy, if it has one.
     pub twin: Option<Arc<LiveFile>>,
-    /// Newest memtable in it, for level 0; 0 below.
+    /// The newest memtable in the table, for level 0; 0 below.
     pub generation: MemtableId,
 }
 
 impl TableHandle {
-    /// Numbers of the files that hold it: its own, and that of its second copy.
+    /// Numbers of the table's file and of its second copy.
     pub fn files(&self) -> impl Iterator<Item = FileNo> {
         std::iter::once(self.file.number).chain(self.twin.as_ref().map(|twin| twin.number))
     }
@@ -132,23 +133,23 @@ impl fmt::Display for TableHandle {
     }
 }
 
-/// What tables hold together.
+/// Sums over tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes on disk.
     pub bytes: u64,
-    /// Entries, every version counted.
+    /// Entries: every version counts.
     pub entries: u64,
-    /// Tombstones among them.
+    /// Tombstones among the entries.
     pub tombstones: u64,
-    /// Keys; one that stands in several tables counts in each.
+    /// Keys; a key counts once for each table with it.
     pub keys: u64,
-    /// Bytes of keys and values as they came in.
+    /// Bytes of keys and values before compression.
     pub raw_bytes: u64,
 }
 
 impl Totals {
-    /// Adds what others hold.
+    /// Adds other sums.
     pub fn add(&mut self, other: &Totals) {
         self.bytes += other.bytes;
         self.entries += other.entries;
@@ -157,20 +158,20 @@ impl Totals {
         self.raw_bytes += other.raw_bytes;
     }
 
-    /// Of one table.
+    /// The sums for one table.
     pub fn of(meta: &SsTableMeta) -> Totals {
         let &SsTableMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
         Totals { bytes: len, entries, tombstones, keys, raw_bytes }
     }
 }
 
-/// The tables of one level below 0: ascending, key ranges apart.
+/// The tables of one level below 0, in ascending order, with disjoint key ranges.
 #[derive(Debug, Default)]
 pub struct Level {
     tables: Vec<TableHandle>,
-    /// Counted once, because every statement asks.
+    /// Computed once, because every statement reads them.
     totals: Totals,
-    /// What all greatest keys begin with; `heads` are the 8 bytes behind it, big-endian, zero-filled.
+    /// Common prefix of all greatest keys. `heads` are the 8 bytes after it, big-endian, zero-padded.
     prefix: Vec<u8>,
     heads: Vec<u64>,
 }
@@ -206,12 +207,12 @@ impl Level {
         self.totals.bytes
     }
 
-    /// What the tables hold together.
+    /// Sums over the tables.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// Index of the first table whose greatest key is at or after `key`; the number of tables if none is.
+    /// Index of the first table with a greatest key at or after `key`, or the number of tables.
     pub fn first_reaching(&self, key: &[u8]) -> usize {
         let shared = key.len().min(self.prefix.len());
         match key[..shared].cmp(&self.prefix[..shared]) {
@@ -228,14 +229,14 @@ impl Level {
         at
     }
 
-    /// The one table that may hold `key`.
+    /// The only table in which `key` may be.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<&TableHandle> {
         let table = self.tables.get(self.first_reaching(key))?;
         (table.meta().min_key.as_slice() <= key).then_some(table)
     }
 
-    /// The tables that hold keys from `min` to `max`, both included.
+    /// The tables with keys from `min` to `max`, both included.
     pub fn overlapping(&self, min: &[u8], max: &[u8]) -> &[TableHandle] {
         let from = self.first_reaching(min);
         let len = self.tables[from..].partition_point(|table| table.meta().min_key.as_slice() <= max);
@@ -243,7 +244,7 @@ impl Level {
     }
 }
 
-/// The first eight bytes as a big-endian number, missing ones as zero.
+/// The first eight bytes as a big-endian number, zero-padded.
 fn head(bytes: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = bytes.len().min(8);
@@ -251,19 +252,19 @@ fn head(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// The tables of one family. Read order: `l0` from the first on, then `levels` from the first on.
+/// The tables of one family. Reads search `l0` and then `levels`, each from its first element on.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyLevels {
-    /// Level 0: tables that may overlap, the newest generation first.
+    /// Level 0: tables with possible overlap, newest generation first.
     pub l0: Vec<TableHandle>,
-    /// Levels 1 and below: `levels[i]` is level i + 1; the last one is not empty.
+    /// Levels 1 and below. `levels[i]` is level i + 1; the last one is not empty.
     pub levels: Vec<Arc<Level>>,
-    /// Where the next compaction of a level begins: after this key. By level, ascending.
+    /// Compaction cursors, ascending by level: the next compaction of a level begins after its key.
     pub cursors: Vec<(u8, Vec<u8>)>,
 }
 
 impl FamilyLevels {
-    /// Whether the family has no table.
+    /// True without tables.
     pub fn is_empty(&self) -> bool {
         self.l0.is_empty() && self.levels.is_empty()
     }
@@ -273,7 +274,7 @@ impl FamilyLevels {
         self.levels.get((level as usize).checked_sub(1)?).filter(|level| !level.tables.is_empty())
     }
 
-    /// Every table with its level.
+    /// All tables, each with its level.
     pub fn tables(&self) -> impl Iterator<Item = (u8, &TableHandle)> {
         let deeper = self.levels.iter().zip(1u8..);
         self.l0
@@ -288,12 +289,12 @@ impl FamilyLevels {
             + self.levels.iter().map(|level| level.bytes()).sum::<u64>()
     }
 
-    /// The key after which the next compaction of `level` begins.
+    /// The compaction cursor of `level`: its next compaction begins after this key.
     pub fn cursor(&self, level: u8) -> &[u8] {
         self.cursors.iter().find(|(l, _)| *l == level).map_or(&[], |(_, key)| key)
     }
 
-    /// The levels after a change; the error says which rule the change breaks.
+    /// The levels after a change. The error names the rule that the change breaks.
     fn edited(&self, change: Change) -> Result<FamilyLevels, String> {
         let mut next = if change.dropped { FamilyLevels::default() } else { self.clone() };
         let mut removed: HashSet<FileNo> = change.removed.iter().copied().collect();
@@ -374,7 +375,7 @@ impl fmt::Display for FamilyLevels {
     }
 }
 
-/// What an edit does to one family.
+/// The change of one family by an edit.
 #[derive(Default)]
 struct Change {
     dropped: bool,
@@ -383,12 +384,12 @@ struct Change {
     cursors: Vec<(u8, Vec<u8>)>,
 }
 
-/// All tables of a store at one moment. Immutable; shared by readers after an `Arc`.
+/// All tables of a store at one moment. Immutable; readers share it through an `Arc`.
 #[derive(Clone)]
 pub struct Version {
     number: u64,
     families: usize,
-    /// Family f is in shard f % SHARDS; each shard is sorted by family.
+    /// Family f is in shard f % SHARDS. A shard is sorted by family.
     shards: Box<[Arc<Shard>]>,
     row_counts: RowCounts,
 }
@@ -418,28 +419,28 @@ impl Version {
         Some(&shard[at].1)
     }
 
-    /// Number of families that have tables.
+    /// Number of families with tables.
     pub fn families_len(&self) -> usize {
         self.families
     }
 
-    /// Families that have tables, in no order.
+    /// Families with tables, in no order.
     pub fn families(&self) -> impl Iterator<Item = (FamilyId, &Arc<FamilyLevels>)> {
         self.shards.iter().flat_map(|shard| shard.iter().map(|(id, levels)| (*id, levels)))
     }
 
-    /// What the commits in files make of the number of a family's rows.
+    /// A family's row count from the commits in files.
     pub fn row_count(&self, family: FamilyId) -> RowCount {
         self.row_counts.of(family)
     }
 
-    /// Families with a part of a count in files, in no order.
+    /// Families with a nonzero row count in files, in no order.
     pub fn row_counts(&self) -> impl Iterator<Item = (FamilyId, RowCount)> + '_ {
         self.row_counts.all()
     }
 
-    /// The family from which on all are counted since they were created; none in a store that no build that counts has
-    /// opened.
+    /// First family from which all have been counted since their creation. `None` if no counting build has
+    /// opened the store.
     pub fn counted_from(&self) -> Option<FamilyId> {
         self.row_counts.counted_from()
     }
@@ -449,7 +450,7 @@ impl Version {
         self.families().map(|(_, levels)| levels.bytes()).sum()
     }
 
-    /// The version after changes, and after what an edit says of the numbers of rows.
+    /// The version after `changes`, with the row counts of `edit`.
     fn edited(&self, changes: BTreeMap<FamilyId, Change>, edit: &Edit) -> Result<Version, String> {
         let mut next = self.clone();
         next.number += 1;

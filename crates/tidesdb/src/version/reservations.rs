@@ -1,6 +1,6 @@
-//! Which tables running jobs rewrite, so that no two touch the same. A job reserves its inputs, and the key
-//! range of a level where its output goes, before it reads; the reservation is released when it is dropped, after
-//! the job's edit was applied.
+//! Reservations of tables by running jobs, so that no two jobs rewrite the same table. Before it reads, a job
+//! reserves its inputs and the key range of its output in a level. Dropping the reservation, after the job's
+//! edit was applied, releases it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::types::{FamilyId, FileNo};
 use crate::version::set_aside::SetAside;
 use crate::version::{Version, VersionSet};
 
-/// Where a job will put tables.
+/// The place of a job's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The level.
@@ -21,12 +21,12 @@ pub struct Output {
     pub max_key: Vec<u8>,
 }
 
-/// What one job holds of one family.
+/// One job's holdings in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The tables that it reads and removes.
+    /// Input tables, which the job removes.
     pub files: Vec<FileNo>,
-    /// Where its output goes; `None` for level 0.
+    /// The place of the output; `None` for level 0.
     pub output: Option<Output>,
 }
 
@@ -51,7 +51,7 @@ pub struct CompactionReservation {
     id: u64,
 }
 
-/// The reservations, locked: what is held does not change, and no job ends, while one looks.
+/// The locked reservations. While a view lives, nothing is reserved by others and no job ends.
 pub struct ReservationsView<'a> {
     reservations: &'a Arc<CompactionReservations>,
     table: crate::sync::MutexGuard<'a, Table>,
@@ -63,8 +63,8 @@ impl CompactionReservations {
         Arc::default()
     }
 
-    /// Locks the reservations, then takes the current version: every job that is not among the reservations has its
-    /// edit in that version. `look` decides and reserves under the lock; it must be short.
+    /// Locks the reservations, then takes the current version. A job absent from the reservations thus has
+    /// its edit in the version. `look` decides and reserves under the lock; it must be short.
     pub fn with<R>(
         self: &Arc<Self>,
         versions: &VersionSet,
@@ -75,7 +75,7 @@ impl CompactionReservations {
         look(&version, &mut view)
     }
 
-    /// What flushes and merges pass over for a while.
+    /// The tables, families and files to skip for a while.
     pub fn set_aside(&self) -> &SetAside {
         &self.set_aside
     }
@@ -85,34 +85,34 @@ impl CompactionReservations {
         self.table.lock().held.values().map(Vec::len).sum()
     }
 
-    /// Whether nothing is reserved.
+    /// True without reservations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl ReservationsView<'_> {
-    /// What running jobs hold of a family.
+    /// The holdings of running jobs in a family.
     pub fn held(&self, family: FamilyId) -> impl Iterator<Item = &Held> {
         self.table.held.get(&family).into_iter().flatten().map(|(_, held)| held)
     }
 
-    /// Whether a running job holds a family's table in a file.
+    /// True if a running job holds a family's table in a file.
     fn is_held(&self, family: FamilyId, file: FileNo) -> bool {
         self.held(family).any(|held| held.files.contains(&file))
     }
 
-    /// Whether a family's table in a file is set aside for now.
+    /// True while a family's table in a file is set aside.
     pub fn is_set_aside(&self, family: FamilyId, file: FileNo) -> bool {
         self.reservations.set_aside.holds_table(family, file)
     }
 
-    /// Whether a family's table in a file is held by a running job, or set aside.
+    /// True while a family's table in a file is held by a running job, or set aside.
     pub fn holds(&self, family: FamilyId, file: FileNo) -> bool {
         self.is_held(family, file) || self.is_set_aside(family, file)
     }
 
-    /// Reserves. The caller looked that nothing of it is held.
+    /// Reserves `held`. The caller has checked that no other job holds a part of it.
     pub fn reserve(&mut self, family: FamilyId, held: Held) -> CompactionReservation {
         debug_assert!(held.files.iter().all(|file| !self.is_held(family, *file)));
         let id = self.table.next_id;

@@ -1,5 +1,5 @@
-//! The mark of a restore that has not finished. It stands in a store's directory from before the first file is
-//! copied until after the last one is synced; a store that has it is not opened.
+//! The marker file of an unfinished restore. It is in a store's directory from before the copy of the first
+//! file until after the sync of the last. A store with the marker does not open.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::io::Disk;
 /// The name of the file.
 pub(crate) const RESTORING: &str = "RESTORING";
 
-/// Refuses a store whose restore has not finished.
+/// Refuses a store with an unfinished restore.
 pub(crate) fn check_restored(disk: &dyn Disk, dir: &Path) -> Result<()> {
     match disk.exists(&dir.join(RESTORING))? {
         true => Err(Error::InvalidArgument(format!(

@@ -1,7 +1,7 @@
-//! The counts of families' rows as far as they are in files: what the edits that a version is made of add up to.
-//! With what is in memtables and in commits that the manifest does not name yet they are the whole count
-//! ([`crate::db::Db::family_stats`]). An edit that makes commits part of a version brings what they do to the
-//! number along, and names the last of them: replay counts those after it, so none is counted twice or left out.
+//! Row counts of families as far as files have them: the sums of all edits up to a version. The whole count
+//! ([`crate::db::Db::family_stats`]) adds memtables, and commits not yet in the manifest. An edit that adds
+//! commits to a version carries their effect on the counts and the number of the last commit. Replay counts
+//! the commits after it, so each commit counts exactly once.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use crate::types::{CountEffect, FamilyId, Kind, RowCount};
 
 type Shard = Vec<(FamilyId, RowCount)>;
 
-/// See the module's comment. Immutable in a version.
+/// Row counts by family. Immutable in a version.
 #[derive(Clone)]
 pub(super) struct RowCounts {
-    /// Families from here on are counted since they were created; `None`: no build that counts has opened the store.
+    /// Families from this number on have been counted since their creation. `None`: no counting build has
+    /// opened the store.
     counted_from: Option<FamilyId>,
-    /// As the version's. A family that is not there adds nothing.
+    /// Sharded like the version. An absent family has a count of zero.
     shards: Box<[Arc<Shard>]>,
 }
 
@@ -28,12 +29,12 @@ impl RowCounts {
         self.counted_from
     }
 
-    /// The number from which families are counted: the least that was ever named.
+    /// Lowers `counted_from` to `family`; it never increases.
     pub(super) fn count_from(&mut self, family: FamilyId) {
         self.counted_from = Some(self.counted_from.map_or(family, |from| from.min(family)));
     }
 
-    /// Of a family, with an uncounted change for one that has entries that nobody counted.
+    /// The count of a family. A family with possibly uncounted entries has an uncounted change in it.
     pub(super) fn of(&self, family: FamilyId) -> RowCount {
         let shard = &self.shards[family as usize % SHARDS];
         let at = shard.binary_search_by_key(&family, |(id, _)| *id);
@@ -65,7 +66,7 @@ impl RowCounts {
         }
     }
 
-    /// All that add something, in no order.
+    /// All nonzero counts, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = (FamilyId, RowCount)> + '_ {
         self.shards.iter().flat_map(|shard| shard.iter().copied())
     }

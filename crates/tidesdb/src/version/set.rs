@@ -1,7 +1,7 @@
-//! The owner of the current version: recovers it from the manifest, applies edits (manifest first, then the
-//! version), knows which files are live and unlinks those that are not.
+//! The owner of the current version. It recovers the version from the manifest, applies edits (to the
+//! manifest first), and tracks live files; obsolete files are unlinked.
 //!
-//! One lock serialises edits and is held across their sync; readers never take it.
+//! One lock serialises edits and is held across their sync. Readers never take it.
 
 mod manifests;
 pub(super) mod obsolete;
@@ -30,34 +30,34 @@ use super::{LiveFile, TableHandle, Version};
 
 pub use self::state::StoreState;
 
-/// What a store is opened for.
+/// Purpose of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
-    /// Reading; nothing on disk changes.
+    /// Reading. Nothing on disk changes.
     Read,
-    /// Reading, and where `CURRENT` is lost the only manifest counts.
+    /// Reading. A lost `CURRENT` is replaced by the only whole manifest.
     Salvage,
-    /// Writing; an error if there is no store.
+    /// Writing. An absent store is an error.
     Write,
-    /// Writing; a store is made if there is none.
+    /// Writing. An absent store is created.
     WriteOrCreate,
 }
 
-/// How a file is used.
+/// Live and dead bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileUse {
-    /// Its number.
+    /// The file's number.
     pub number: FileNo,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Bytes of its live tables, each rounded up to whole pages.
+    /// Bytes of the live tables, each rounded up to whole pages.
     pub live: u64,
-    /// The families that have a live table in it, ascending.
+    /// Families with a live table in the file, ascending.
     pub families: Vec<FamilyId>,
 }
 
 impl FileUse {
-    /// Bytes of tables that nobody needs.
+    /// Bytes of dead tables.
     pub fn dead(&self) -> u64 {
         self.len.saturating_sub(self.live)
     }
@@ -70,26 +70,27 @@ struct FileRecord {
 }
 
 struct Writer {
-    /// `None`: the next edit begins a new manifest, because the last one failed.
+    /// `None` after a failure of the last manifest: the next edit starts a new one.
     manifest: Option<ManifestWriter>,
     state: StoreState,
     files: HashMap<FileNo, FileRecord>,
-    /// Families dropped in this epoch: what a running job still adds to them is ignored.
+    /// Families dropped in this epoch; later additions to them by running jobs are ignored.
     dropped: HashSet<FamilyId>,
-    /// Files of failed edits, which the manifest in force may or may not name.
+    /// Files of failed edits. The manifest in force may or may not name them.
     limbo: Vec<FileNo>,
-    /// Manifests that are out of force once the next switch is durable.
+    /// Manifests to unlink once the next switch is durable.
     stale_manifests: Vec<FileNo>,
 }
 
-/// A file that transactions keep until an edit names it. A prepare that is refused and tried again keeps it twice.
+/// A file kept by transactions until an edit names it. A prepare refused and tried again keeps its file
+/// twice.
 #[derive(Debug)]
 struct Guest {
     file: Arc<LiveFile>,
     keepers: u32,
 }
 
-/// The versions of a store. Shared by all threads.
+/// The versions of a store. All threads share it.
 pub struct VersionSet {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -97,26 +98,25 @@ pub struct VersionSet {
     cache: Arc<BlockCache>,
     current: ArcSwap<Version>,
     next_file: AtomicU64,
-    /// Files from this number on were made in this epoch.
+    /// The lowest file number of this epoch.
     first_new_file: FileNo,
     obsolete: Arc<ObsoleteFiles>,
-    /// Files that stay although no version names them: an edit will, or their maker gives them up.
+    /// Files kept although no version names them, until an edit names them or their maker gives them up.
     guests: Mutex<HashMap<FileNo, Guest>>,
-    /// `None`: open for reading.
+    /// Its manifest is `None` in a store open for reading.
     writer: Mutex<Writer>,
-    /// Files that manifest or log name and that were not there when the store was opened, with the families of their
-    /// tables.
+    /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
     missing: Mutex<BTreeMap<FileNo, BTreeSet<FamilyId>>>,
     read_only: bool,
-    /// The directory's lock, which the store holds.
+    /// The directory's lock, owned by the store.
     lock: OnceLock<Weak<dyn DirectoryLock>>,
 }
 
 impl VersionSet {
-    /// Recovers the versions of the store in `dir`; for writing, also begins a new manifest with the epoch
-    /// raised by one, durably, or on a full disk goes on with the one that is there. Files that the manifest does not
-    /// name stay until [`Self::remove_unknown_files`]. A named file that is missing costs its tables alone: reading them
-    /// fails ([`Self::missing`]).
+    /// Recovers the versions of the store in `dir`. For writing, also raises the epoch by one and starts a
+    /// new manifest durably; on a full disk the present manifest continues. Files not named by the manifest
+    /// stay until [`Self::remove_unknown_files`]. A missing file costs only its tables, whose reads fail
+    /// ([`Self::missing`]).
     ///
     /// Errors: damage of `CURRENT` or the manifest, I/O.
     pub fn open(
@@ -211,12 +211,13 @@ impl VersionSet {
         Ok(set)
     }
 
-    /// From now on nothing is written or unlinked unless `lock` still keeps others out of the directory.
+    /// Sets the directory's lock. From now on nothing is written or unlinked unless `lock` still excludes
+    /// others.
     pub fn guard_with(&self, lock: &Arc<dyn DirectoryLock>) {
         let _ = self.lock.set(Arc::downgrade(lock));
     }
 
-    /// Error when the directory is another one, or others may have come in.
+    /// Fails if the directory is a different one, or other processes may have access.
     pub(super) fn check_lock(&self) -> Result<()> {
         match self.lock.get().and_then(Weak::upgrade) {
             Some(lock) => lock.confirm().map(|_| ()),
@@ -230,43 +231,42 @@ impl VersionSet {
         self.current.load_full()
     }
 
-    /// A cheaper way to look at the current version; not for holding long.
+    /// The current version for a short look, at less cost than [`Self::current`].
     #[inline]
     pub fn load(&self) -> arc_swap::Guard<Arc<Version>> {
         self.current.load()
     }
 
-    /// What the manifest says beside files and tables.
+    /// The manifest's state apart from files and tables.
     pub fn state(&self) -> StoreState {
         self.writer.lock().state.clone()
     }
 
-    /// The whole state as the first edit of a manifest elsewhere, and the version that it describes, which keeps
-    /// its files.
+    /// The whole state as the first edit of another manifest, and its version, which keeps the files alive.
     pub fn capture(&self) -> (Edit, Arc<Version>) {
         let writer = self.writer.lock();
         (self.snapshot(&writer), self.current.load_full())
     }
 
-    /// A file number that was never given out.
+    /// A fresh file number.
     pub fn new_file_number(&self) -> FileNo {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Gives up a file that a job made and that no edit was offered with; unlinked later.
+    /// Gives up a job's file that no edit has named yet. It is unlinked later.
     pub fn discard_file(&self, number: FileNo) {
         self.obsolete.push_table(number);
     }
 
-    /// A file of a job or transaction: unlinked when the last handle to it is gone, unless it was kept.
+    /// A private file of a job or transaction: unlinked after its last handle is dropped, unless it is kept.
     pub fn private_file(&self, number: FileNo, len: u64) -> Arc<LiveFile> {
         let file = LiveFile::new(number, len, &self.obsolete);
         file.set_obsolete();
         file
     }
 
-    /// From now on the file stays, whoever drops it, until an edit names it (its life is then that of its
-    /// tables) or each call of this has its [`VersionSet::give_up_file`].
+    /// Keeps the file, even without handles, until an edit names it and its tables decide on its life, or
+    /// until each call has its [`VersionSet::give_up_file`].
     pub fn keep_file(&self, file: &Arc<LiveFile>) {
         file.set_kept();
         let mut guests = self.guests.lock();
@@ -274,7 +274,8 @@ impl VersionSet {
         guest.or_insert_with(|| Guest { file: Arc::clone(file), keepers: 0 }).keepers += 1;
     }
 
-    /// A file that nobody keeps any more, and that no edit named, is unlinked when the last handle to it is gone.
+    /// Ends one [`Self::keep_file`]. After the last one an unnamed file is unlinked when its last handle is
+    /// dropped.
     pub fn give_up_file(&self, file: &Arc<LiveFile>) {
         let mut guests = self.guests.lock();
         let Some(guest) = guests.get_mut(&file.number()) else { return };
@@ -285,29 +286,29 @@ impl VersionSet {
         }
     }
 
-    /// A table in a file, for reads beside the versions.
+    /// Opens a table in a file outside of the versions.
     pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
         let table = SsTable::open(tables, cache, file.number(), meta);
         TableHandle { table, file: Arc::clone(file), twin: None, generation }
     }
 
-    /// The files that manifest or log name and that were not there at the opening, with the families of their tables.
+    /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
     pub fn missing(&self) -> BTreeMap<FileNo, BTreeSet<FamilyId>> {
         self.missing.lock().clone()
     }
 
-    /// Notes that a file which the log names, with tables of `families`, is not there.
+    /// Notes a missing file that the log names, with tables of `families`.
     pub fn note_missing(&self, number: FileNo, families: impl IntoIterator<Item = FamilyId>) {
         self.missing.lock().entry(number).or_default().extend(families);
     }
 
-    /// Which of `inputs`, files of a job, an error says cannot be read: damage, or an I/O error of that file.
+    /// The file among `inputs` of a job to which a read error belongs, be it damage or I/O.
     pub fn unreadable_input(&self, error: &Error, inputs: &[FileNo]) -> Option<FileNo> {
         self.tables.file_of(error).filter(|number| inputs.contains(number))
     }
 
-    /// The disk that the store stands on.
+    /// The store's disk.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
@@ -317,7 +318,7 @@ impl VersionSet {
         &self.dir
     }
 
-    /// Blocks of the files.
+    /// The cache of the files' blocks.
     pub fn cache(&self) -> &Arc<BlockCache> {
         &self.cache
     }
@@ -327,16 +328,16 @@ impl VersionSet {
         &self.tables
     }
 
-    /// Applies an edit: writes it to the manifest, syncs, and makes the next version current, which it
-    /// returns. Parts that concern families dropped in this epoch are left out, and files that are then
-    /// without a live table are unlinked later, as are all whose last table the edit removes.
+    /// Applies an edit: writes it to the manifest, syncs, and makes the next version current. Returns the
+    /// next version. Parts for families dropped in this epoch are left out. Files without a live table are
+    /// unlinked later.
     ///
-    /// The caller synced the new files, their directory, and the log up to the newest commit in them. From the
-    /// call on the new files belong to the version set, also when it fails.
+    /// Before the call, the caller syncs the new files, their directory, and the log up to the newest commit
+    /// in them. From the call on the version set owns the new files, even after an error.
     ///
-    /// Errors: `InvalidArgument` for an edit that does not fit the current version (nothing is written);
-    /// I/O, after which the version is the old one and the same tables may be offered again under new
-    /// files: the next edit begins a new manifest.
+    /// Errors: `InvalidArgument` for an edit that does not fit the current version (nothing is written); I/O.
+    /// After an I/O error the old version stays current, and the next edit starts a new manifest. The same
+    /// tables may be offered again in new files.
     pub fn apply(&self, mut edit: Edit) -> Result<Arc<Version>> {
         if self.read_only {
             return Err(Error::ReadOnly("it is open for reading".into()));
@@ -395,7 +396,7 @@ impl VersionSet {
         Ok(next)
     }
 
-    /// How the files are used, by number. Families are listed of those with dead bytes alone.
+    /// Live and dead bytes of the files, by number. Only files with dead bytes list their families.
     pub fn file_uses(&self) -> Vec<FileUse> {
         let writer = self.writer.lock();
         let of = |record: &FileRecord| {
@@ -417,7 +418,7 @@ impl VersionSet {
         files
     }
 
-    /// Numbers and lengths of all files that the manifest names, and the number of the manifest.
+    /// Numbers and lengths of all files in the manifest, and the manifest's number.
     pub fn live_files(&self) -> (Vec<NewFile>, Option<FileNo>) {
         let writer = self.writer.lock();
         let mut files: Vec<NewFile> = writer

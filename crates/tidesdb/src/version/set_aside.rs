@@ -1,8 +1,9 @@
-//! What merges pass over for a while because reading it failed: tables with damage, whole families, sparse files. So
-//! one damaged file costs neither its family nor others their merges and flushes (`docs/protocols.md` 7.3).
+//! Tables, families and sparse files that merges skip for a while after a failed read. One damaged file
+//! therefore stops neither the merges of its family nor those of others, nor their flushes
+//! (`docs/protocols.md` 7.3).
 //!
-//! A flush or merge notes what failed; the picker takes a table that is set aside for one that a job holds. So runs are
-//! merged on one side of it only, and tombstones go by the whole version as ever.
+//! A flush or merge notes the failure. The picker treats a table set aside like a table held by a job: it
+//! merges runs on one side of it only, and drops tombstones by the whole version as usual.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -11,13 +12,13 @@ use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
 use crate::version::Version;
 
-/// First and longest pause before another try; it doubles with each failure.
+/// First and longest pause before the next try; each failure doubles the pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
-/// What was set aside.
+/// A thing set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
-    /// Every merge of a family, for a failure that names no input.
+    /// All merges of a family, after a failure without a known input.
     Family(FamilyId),
     /// One table.
     Table(FamilyId, FileNo),
@@ -31,7 +32,8 @@ struct Aside {
     pause: Duration,
 }
 
-/// See the module's comment. An entry outlives its pause until a merge succeeds: its family is *suspect*.
+/// The parts set aside. An entry outlives its pause until a merge succeeds; until then its family is
+/// *suspect*.
 #[derive(Debug)]
 pub struct SetAside {
     parts: Mutex<HashMap<Part, Aside>>,
@@ -45,17 +47,17 @@ impl Default for SetAside {
 }
 
 impl SetAside {
-    /// A merge of the family failed.
+    /// Notes a failed merge of the family.
     pub fn note_family(&self, family: FamilyId) {
         self.note(Part::Family(family));
     }
 
-    /// Reading a family's table in a file failed.
+    /// Notes a failed read of a family's table in a file.
     pub fn note_table(&self, family: FamilyId, file: FileNo) {
         self.note(Part::Table(family, file));
     }
 
-    /// The rewrite of a sparse file failed.
+    /// Notes a failed rewrite of a sparse file.
     pub fn note_file(&self, file: FileNo) {
         self.note(Part::File(file));
     }
@@ -71,23 +73,23 @@ impl SetAside {
         self.parts.lock().get(&part).is_some_and(|aside| aside.until > Instant::now())
     }
 
-    /// Whether nothing of the family is merged for now.
+    /// True while no part of the family may be merged.
     pub fn holds_family(&self, family: FamilyId) -> bool {
         self.holds(Part::Family(family))
     }
 
-    /// Whether the family's table in a file is left alone for now.
+    /// True while the family's table in a file is skipped.
     pub fn holds_table(&self, family: FamilyId, file: FileNo) -> bool {
         self.holds(Part::Table(family, file))
     }
 
-    /// Whether a file is not rewritten for now.
+    /// True while a file is not rewritten.
     pub fn holds_file(&self, file: FileNo) -> bool {
         self.holds(Part::File(file))
     }
 
-    /// Families with something whose last merge failed, whether its pause has ended or not: their runs may pile up, and
-    /// nobody would end a stop of writers.
+    /// Families with a part whose last merge failed, even after its pause. Their runs may pile up, and a stop
+    /// of writers would not end.
     pub fn suspects(&self) -> HashSet<FamilyId> {
         let family = |part: &Part| match *part {
             Part::Family(family) | Part::Table(family, _) => Some(family),
@@ -96,7 +98,7 @@ impl SetAside {
         self.parts.lock().keys().filter_map(family).collect()
     }
 
-    /// A merge of the family read all of `files`.
+    /// Forgets the family's failures after a merge that read all of `files`.
     pub fn merged(&self, family: FamilyId, files: &[FileNo]) {
         self.parts.lock().retain(|part, _| match part {
             Part::Family(other) => *other != family,
@@ -105,7 +107,7 @@ impl SetAside {
         });
     }
 
-    /// Forgets tables and families that are not in `version`, and files that are not among `files`.
+    /// Keeps only tables and families in `version`, and files accepted by `files`.
     pub fn retain(&self, version: &Version, files: &dyn Fn(FileNo) -> bool) {
         self.parts.lock().retain(|part, _| match *part {
             Part::Family(family) => version.family(family).is_some(),
@@ -116,7 +118,7 @@ impl SetAside {
         });
     }
 
-    /// Other pauses, for tests.
+    /// Sets other pauses, for tests.
     #[cfg(test)]
     pub(crate) fn set_pauses(&self, first: Duration, longest: Duration) {
         *self.pauses.lock() = (first, longest);

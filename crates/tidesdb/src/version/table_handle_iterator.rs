@@ -1,4 +1,4 @@
-//! A table as one snapshot sees it, whoever drops the version that it was taken from.
+//! An iterator over a table at one snapshot, independent of the life of the version.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::types::{Entry, Seq};
 
 use super::{LiveFile, TableHandle};
 
-/// A scan of a table that keeps the table's file.
+/// A scan of a table; it keeps the table's file alive.
 pub struct TableHandleIterator {
     iter: SsTableIterator,
     _file: Arc<LiveFile>,
 }
 
 impl TableHandle {
-    /// A scan of what `snapshot` sees, both ways, through the cache.
+    /// A scan at `snapshot` in both directions, through the cache.
     pub fn iter(&self, snapshot: Seq) -> TableHandleIterator {
         TableHandleIterator { iter: self.table.iter(snapshot), _file: Arc::clone(&self.file) }
     }

@@ -1,4 +1,4 @@
-//! Recovery of versions: crashes at every I/O call, failures, files that are in use.
+//! Recovery of versions: crashes at every I/O call, failures, files in use.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::io::OpenMode;
 use crate::iter::VersionIterator;
 use crate::types::MAX_SEQ;
 
-/// What a store holds, to compare states: option "step" and the contents of family 1.
+/// A store's contents as text, to compare states: option "step" and the contents of family 1.
 fn printed(versions: &VersionSet) -> String {
     try_printed(versions).unwrap()
 }
@@ -32,7 +32,7 @@ fn try_printed(versions: &VersionSet) -> Result<String, Error> {
     Ok(printed)
 }
 
-/// A program of edits, flushes and compactions; pushes the printed version after each acknowledged step.
+/// A program of edits, flushes and compactions. After each acknowledged step it pushes the printed version.
 fn program(disk: &FaultyDisk, seen: &mut Vec<String>) -> Result<(), Error> {
     let tables = crate::table::TableStore::new(disk.shared(), DIR, 4);
     let cache = crate::cache::BlockCache::new(1 << 16);
@@ -183,7 +183,7 @@ fn a_file_is_unlinked_only_after_the_last_version_that_names_it_is_dropped() {
     assert!(!store.disk.files().contains(&PathBuf::from(format!("{DIR}/{path:08}.sst"))));
 }
 
-/// A prepare that is refused and tried again keeps a file twice, and its first attempt gives it up later.
+/// A prepare refused and tried again keeps a file twice; its first attempt gives the file up later.
 #[test]
 fn a_file_that_is_kept_twice_stays_until_both_have_given_it_up() {
     let store = TestStore::new(FaultyDisk::new(6));

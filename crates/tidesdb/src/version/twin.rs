@@ -1,6 +1,7 @@
-//! The second copy of the dictionary's tables. Without the dictionary nobody knows which table a family is, so that each
-//! table of family 0 stands in two files, byte for byte the same; a reader takes a block that one copy does not give from
-//! the other. Written with the table by flushes, merges and rewrites; the manifest names both, and they go together.
+//! Second copies of the dictionary's tables. Without the dictionary no table could be assigned to its family,
+//! so each table of family 0 is in two files, byte for byte the same. A reader takes an unreadable block of
+//! one copy from the other. Flushes, merges and rewrites write the copy with the table. The manifest names
+//! both, and they are removed together.
 
 use crate::error::Result;
 use crate::io::File;
@@ -8,16 +9,16 @@ use crate::table::SsTableMeta;
 use crate::types::{FamilyId, DICTIONARY};
 use crate::version::{NewFile, VersionSet};
 
-/// Bytes copied at once.
+/// Bytes for each read and write of the copy.
 const CHUNK: u64 = 256 << 10;
 
-/// Whether the tables of a family are kept twice.
+/// True if a family's tables have second copies.
 fn is_kept_twice(family: FamilyId) -> bool {
     family == DICTIONARY
 }
 
-/// Writes the second copy of a table that was just written to `file`, if its family is kept twice, syncs it and notes it in
-/// `meta`. Syncing the directory is the caller's. On an error nothing is left over.
+/// Writes, syncs and notes in `meta` the second copy of a table just written to `file`, if its family has
+/// copies. The caller syncs the directory. After an error nothing is left over.
 pub(crate) fn write(
     versions: &VersionSet,
     file: &dyn File,

@@ -1,4 +1,4 @@
-//! Edits on their way into the manifest, and the change from one manifest to the next.
+//! Writes of edits into the manifest, and the switch from one manifest to the next.
 
 use std::sync::atomic::Ordering;
 
@@ -9,20 +9,20 @@ use crate::types::FileNo;
 use crate::version::edit::{Edit, NewFile, NewTable};
 use crate::version::manifest::{self, ManifestWriter, Need};
 
-/// A manifest is rewritten when it is longer than this and than `ROTATE_FACTOR` times its snapshot: rewriting
-/// then costs at most a quarter of what was appended.
+/// A manifest longer than this, and than `ROTATE_FACTOR` times its snapshot, is rewritten. The cost of
+/// rewriting is at most a quarter of the appended bytes.
 const ROTATE_LEN: u64 = 1 << 20;
 const ROTATE_FACTOR: u64 = 4;
 
-/// An edit that was not written as a whole.
+/// The failed write of an edit.
 pub(super) struct WriteError {
     pub error: Error,
-    /// A manifest may hold it all the same.
+    /// True if a manifest may hold the edit despite the error.
     pub begun: bool,
 }
 
 impl VersionSet {
-    /// Writes an edit so that it is durable on return.
+    /// Writes an edit durably.
     pub(super) fn write(&self, writer: &mut Writer, edit: &Edit) -> std::result::Result<(), WriteError> {
         let full = |m: &ManifestWriter| m.bytes() > ROTATE_LEN.max(m.snapshot_bytes() * ROTATE_FACTOR);
         if writer.manifest.as_ref().is_none_or(full) {
@@ -54,8 +54,8 @@ impl VersionSet {
         done.map_err(|error| WriteError { error, begun })
     }
 
-    /// Writes the state, with the epoch of this opening, to a new manifest; without room for one, the epoch
-    /// goes after the edits of the manifest in force.
+    /// Writes the state, with the epoch of this opening, to a new manifest. Without room for one, appends the
+    /// epoch to the manifest in force.
     pub(super) fn take_over(&self, writer: &mut Writer, current: Option<FileNo>) -> Result<()> {
         let error = match (self.begin_manifest(writer), current) {
             (Err(error @ Error::DiskFull(_)), Some(_)) => error,
@@ -82,8 +82,8 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Writes the state to a new manifest and puts it in force, durably. After `DiskFull` the manifest before
-    /// it is still the one to write to, if it was and `CURRENT` still names it.
+    /// Writes the state to a new manifest and puts it in force, durably. After `DiskFull` writing continues
+    /// in the manifest in force, if this process had it open and `CURRENT` still names it.
     fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);

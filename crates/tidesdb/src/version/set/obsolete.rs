@@ -1,4 +1,5 @@
-//! Files that no version names any more, and those that nothing names: when they are unlinked.
+//! Unlinking of obsolete files: those without a version, and those without any name in the manifest or the
+//! log.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::version::manifest::{self, ManifestWriter};
 #[derive(Default)]
 pub(in crate::version) struct ObsoleteFiles {
     pub(super) queue: Mutex<Vec<Obsolete>>,
-    /// Held while files are unlinked; the number of pauses.
+    /// Number of pauses; the lock is held while files are unlinked.
     pauses: Mutex<usize>,
 }
 
@@ -29,7 +30,7 @@ impl ObsoleteFiles {
     }
 }
 
-/// While it is held no file of the store is unlinked (a backup copies what a manifest names).
+/// Blocks all unlinking in the store while it lives (a backup copies the files of a manifest).
 pub struct DeletionPause(Arc<ObsoleteFiles>);
 
 impl Drop for DeletionPause {
@@ -39,7 +40,7 @@ impl Drop for DeletionPause {
 }
 
 impl VersionSet {
-    /// Unlinks files that no version names any more; returns how many. For a background thread. A file that
+    /// Unlinks files no longer in any version and returns their number. For a background thread. A file that
     /// cannot be unlinked is tried again at the next call.
     pub fn delete_obsolete(&self) -> Result<usize> {
         let pauses = self.obsolete.pauses.lock();
@@ -74,18 +75,18 @@ impl VersionSet {
         failed.map_or(Ok(unlinked), Err)
     }
 
-    /// Holds back all unlinking until the returned value is dropped.
+    /// Blocks all unlinking until the returned value is dropped.
     pub fn pause_deletions(&self) -> DeletionPause {
         *self.obsolete.pauses.lock() += 1;
         DeletionPause(Arc::clone(&self.obsolete))
     }
 
-    /// Unlinks tables and manifests that an earlier epoch left behind and nothing names; returns warnings: those that
-    /// cannot be unlinked, and those that stay. To be called once, after the log was replayed (`docs/protocols.md` 5.2);
-    /// `keep` are tables that the log names.
+    /// Unlinks unnamed tables and manifests of earlier epochs. Returns a warning for each file that could not
+    /// be unlinked or stays on purpose. To be called once, after replay of the log (`docs/protocols.md` 5.2);
+    /// `keep` are the tables named by the log.
     ///
-    /// No table goes while a named file is missing. The manifest's last edit may have rotted, where it looks like a torn
-    /// tail: if that was a merge, its inputs are gone and its outputs are unknown here.
+    /// All tables stay while a named file is missing. The manifest's last edit may have rotted and look like
+    /// a torn tail. If that edit was a merge, its inputs are gone and its outputs are unknown here.
     pub fn remove_unknown_files(&self, keep: &HashSet<FileNo>) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.read_only {

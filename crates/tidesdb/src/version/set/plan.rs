@@ -1,4 +1,4 @@
-//! What an edit does to versions and files, and the replay of a manifest's edits.
+//! Plans: the effects of an edit on versions and files. Also the replay of a manifest's edits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::types::{FamilyId, FileNo};
 use crate::version::edit::Edit;
 use crate::version::{Change, LiveFile, TableHandle, Version};
 
-/// What an edit does to versions and files, checked and not yet done.
+/// The checked effects of an edit on versions and files, not yet installed.
 pub(super) struct Plan {
     pub(super) version: Version,
     new_files: Vec<Arc<LiveFile>>,
-    /// Tables taken out of files, and put into them.
+    /// Tables removed from files, then tables added to files.
     removed: Vec<(FileNo, FamilyId)>,
     added: Vec<(FileNo, FamilyId, u64)>,
-    /// Files that have no live table afterwards.
+    /// Files without a live table after the edit.
     pub(super) dead: Vec<FileNo>,
 }
 
@@ -45,7 +45,7 @@ impl Plan {
     }
 }
 
-/// What the files and tables that an edit adds are made with.
+/// The parts needed to open the files and tables of an edit.
 pub(super) struct Opening<'a> {
     pub(super) guests: &'a HashMap<FileNo, Arc<LiveFile>>,
     pub(super) tables: &'a Arc<TableStore>,
@@ -126,7 +126,7 @@ pub(super) fn plan(
     Ok(Plan { version, new_files: new_files.into_values().collect(), removed, added, dead })
 }
 
-/// A manifest on its way to becoming the state of a version set.
+/// A manifest in replay, before it becomes the state of a version set.
 pub(super) struct Replay<'a> {
     pub(super) version: Version,
     pub(super) state: StoreState,

@@ -1,4 +1,4 @@
-//! What the manifest says beside files and tables.
+//! The manifest's state apart from files and tables.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,32 @@ use crate::types::{LogSegment, Lsn, MemtableId, Seq};
 use crate::version::edit::Edit;
 use crate::wal::Cut;
 
-/// What the manifest says beside files and tables.
+/// The manifest's state apart from files and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreState {
     /// Number of openings for writing, this one included.
     pub epoch: u64,
     /// First live segment of the write-ahead log; recovery ignores lower ones.
     pub first_live_segment: u32,
-    /// Joints between epochs of the log.
+    /// Cuts between epochs of the log.
     pub cuts: Vec<Cut>,
-    /// Segments of the log whose files exist, by id. None below the first live one.
+    /// Existing segments of the log, by id; none below the first live one.
     pub log_segments: BTreeMap<u32, LogSegment>,
-    /// A position up to which the log was durable.
+    /// Log position below which the log was durable.
     pub durable_upto: Lsn,
-    /// The newest commit that is in a table.
+    /// The newest commit in a table.
     pub last_seq: Seq,
-    /// The newest generation whose tables are all named.
+    /// The newest generation whose tables are all in the manifest.
     pub last_generation: MemtableId,
-    /// Transaction ids from here on were never given out.
+    /// Lower bound of the transaction ids never given out.
     pub transaction_ceiling: u64,
-    /// The second that the expiry clock has reached; `None`: no entry with an expiry was ever written.
+    /// The expiry clock's durable lower bound, in seconds. `None`: no entry with an expiry was ever written.
     pub expiry_clock: Option<u64>,
-    /// The second that the expiry clock did not pass; `None`: an earlier build said nothing.
+    /// The expiry clock's upper bound, in seconds. `None`: an earlier build recorded none.
     pub expiry_reserved: Option<u64>,
-    /// The epoch from which on puts may be unmarked; `None`: every put is marked "may overwrite".
+    /// First epoch with unmarked puts. `None`: every put is marked "may overwrite".
     pub proven_from: Option<u64>,
-    /// Puts up to this sequence prove nothing; 0 in a store that was never repaired.
+    /// Puts up to this sequence number prove nothing; 0 in a store without repairs.
     pub unproven_upto: Seq,
     /// Remembered options, by name.
     pub options: BTreeMap<String, String>,
