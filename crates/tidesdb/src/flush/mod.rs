@@ -1,9 +1,9 @@
-//! Flush: immutable memtables become table files with a table for each family that had writes, and an edit that
-//! names them as runs of level 0.
+//! Flush: turns immutable memtables into table files, with a table for each written family. Returns an edit
+//! with the tables as runs of level 0.
 //!
-//! Guarantees: the files and their directory are synced when the edit is returned; what any live snapshot can
-//! read is in them. Stands between memtable and version; the log is the caller's: it is synced up to the
-//! newest commit in the memtables before the edit is applied (`docs/protocols.md` 1.6), and edits are applied in
+//! Guarantees: the files and their directory are synced before the edit is returned. They hold every version
+//! that a live snapshot can read. Data flow: from memtable to version. The caller syncs the log up to the
+//! newest commit in the memtables before it applies the edit (`docs/protocols.md` 1.6), and applies edits in
 //! the order of memtables.
 
 pub(crate) mod table_files;
@@ -24,10 +24,10 @@ use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
 use table_files::{large_table_bound, TableFiles, TableRules};
 
-/// Runs of level 0 are merged into a flush while they and the new entries are below this together: small
-/// families stay one run in a shared file. Less where the write buffer is small, so that a flush does not
-/// write much more than it was given. None in a store opened for reading: its flush after recovery goes to memory, and
-/// what is on the disk is to be shown as it is.
+/// Bound, in bytes, on the runs of level 0 merged into a flush together with its new entries. Small families
+/// thus stay one run in a shared file. A small write buffer lowers the bound, so that a flush writes little
+/// more than its input. It is 0 in a store opened for reading: the flush after recovery goes to memory and
+/// leaves the tables on disk as they are.
 pub fn small_runs_bound(options: &Options) -> u64 {
     if options.read_only {
         return 0;
@@ -35,67 +35,68 @@ pub fn small_runs_bound(options: &Options) -> u64 {
     (1 << 20).min(options.write_buffer_size as u64 / 16)
 }
 
-/// ... and while each is at most so many times what the merge wrote before it (or [`TINY_RUN`]), so that a family
-/// that gets little with each flush is not rewritten with each.
+/// Bound on a merged run, as a multiple of the newer bytes merged so far (or [`TINY_RUN`]). Without it a
+/// flush with few new entries would rewrite the whole run.
 const SMALL_RUN_FACTOR: u64 = 8;
 
-/// A run that is merged whatever the new entries are: about the cost of a file operation.
+/// A run merged regardless of the new entries, in bytes: about the cost of a file operation.
 const TINY_RUN: u64 = 64 << 10;
 
 /// A flush's input: a sealed memtable.
 pub trait FlushSource {
-    /// Its number.
+    /// The memtable's number.
     fn id(&self) -> MemtableId;
-    /// The families that have entries in it.
+    /// Families with entries in the memtable.
     fn families(&self) -> Vec<FamilyId>;
-    /// About how many bytes of keys and values a family has in it.
+    /// A family's approximate bytes of keys and values.
     fn bytes(&self, family: FamilyId) -> u64;
-    /// Its commits' effect on the number of a family's rows.
+    /// The effect of the memtable's commits on a family's row count.
     fn row_count(&self, family: FamilyId) -> RowCount;
-    /// Every version of a family, or `None` if it has none.
+    /// An iterator over every version of a family, or `None` if the family has none.
     fn version_iter(&self, family: FamilyId) -> Option<Box<dyn VersionIterator + '_>>;
 }
 
-/// What a flush is told.
+/// The parameters of a flush.
 pub struct FlushInput<'a> {
     /// The versions of the store.
     pub versions: &'a VersionSet,
-    /// Running jobs; small runs that the flush merges are reserved.
+    /// Reservations of running jobs; the flush reserves the small runs of its merge there.
     pub reservations: &'a Arc<CompactionReservations>,
     /// Sealed memtables, ascending, without a gap. At least one.
     pub memtables: &'a [&'a dyn FlushSource],
-    /// Whether every older memtable is in the current version: only then tombstones may go and runs of
-    /// level 0 be merged.
+    /// True if every older memtable is in the current version. Otherwise tombstones stay, and runs of level 0
+    /// are not merged.
     pub oldest: bool,
-    /// The store's: sizes of runs and tables.
+    /// The store's options: sizes of runs and tables.
     pub options: &'a Options,
-    /// The snapshots to keep versions for.
+    /// The snapshots whose versions survive.
     pub live: &'a LiveSnapshots,
-    /// The options of a family; `None` if it was dropped: it is skipped.
+    /// The options of a family; `None` skips a dropped family.
     pub family: &'a dyn Fn(FamilyId) -> Option<FamilyOptions>,
-    /// When set, the flush ends with `Error::Interrupted`.
+    /// Ends the flush with `Error::Interrupted` when set.
     pub stop: &'a AtomicBool,
 }
 
-/// A finished flush. The reservations are held until it is dropped, which is after the edit was applied.
+/// A finished flush. It holds its reservations; drop it after the edit was applied.
 #[derive(Debug)]
 pub struct Flushed {
-    /// To be applied: the files, their tables, last sequence number and memtable number. Without tables if nothing
-    /// survived.
+    /// The edit to apply: files, tables, last sequence number and memtable number. Without survivors it has
+    /// no tables.
     pub edit: Edit,
-    /// Entries met.
+    /// Counts of entries read.
     pub counts: Counts,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Reservations of the runs of level 0 that the edit removes.
+    /// Reservations of the runs of level 0 removed by the edit.
     pub reservations: Vec<CompactionReservation>,
-    /// What could not be read of small runs, which were left out: to be told.
+    /// Read errors of small runs left out of the merge; the caller reports them.
     pub unreadable: Vec<Error>,
 }
 
-/// Writes the memtables to files: one for all small tables, one for each large one. A run of level 0 that cannot be
-/// read is set aside and not merged: it stays where it is, and the new run does not depend on it. On an error nothing
-/// is left over and the same memtables may be flushed again. Errors: I/O, disk full, `Interrupted`.
+/// Writes the memtables to files: one for all small tables, one for each large one. An unreadable run of
+/// level 0 is set aside and not merged; it stays in place, and the new run does not depend on it. After an
+/// error nothing is left over, and the same memtables may be flushed again. Errors: I/O, disk full,
+/// `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     let mut without_small_runs = BTreeSet::new();
     let mut unreadable = Vec::new();
@@ -116,14 +117,14 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     }
 }
 
-/// The family that a flush is at, and the small runs that it merges.
+/// The current family of a flush, and the small runs in its merge.
 #[derive(Default)]
 struct Merging {
     family: FamilyId,
     files: Vec<FileNo>,
 }
 
-/// No run of the families `without_small_runs` is merged into it.
+/// One attempt at a flush. It merges no run of the families `without_small_runs`.
 fn flush_once(
     input: &FlushInput<'_>,
     without_small_runs: &BTreeSet<FamilyId>,
@@ -191,8 +192,8 @@ fn flush_once(
     Ok(flushed)
 }
 
-/// The newest runs of level 0 that are merged into the flush, newest first, reserved; and whether the family has
-/// other runs, all of which are older.
+/// Reserves and returns the newest runs of level 0 to merge into the flush, newest first. The flag is true if
+/// the family has other runs; all of those are older.
 fn small_runs(
     input: &FlushInput<'_>,
     bound: u64,

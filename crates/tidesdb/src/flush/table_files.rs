@@ -1,6 +1,6 @@
-//! The files of several families' tables: large tables have a file each, small ones share one. A file goes when none
-//! of its tables lives any more, so that a large table in a shared file would keep its space after its merge for as
-//! long as any small one lives; small ones would cost a file operation each.
+//! Files with tables of several families. A large table has its own file; small tables share one. A file is
+//! unlinked with its last live table. In a shared file a large table would keep its space after its merge for
+//! as long as any small one lives; a file for each small table would cost a file operation each.
 
 use std::sync::Arc;
 
@@ -15,49 +15,50 @@ use crate::version::{twin, NewFile, VersionSet};
 
 use super::{small_runs_bound, TINY_RUN};
 
-/// About how many bytes make a table large: as many as keep a run of level 0 from being merged into a flush.
+/// Size of a large table, in bytes: the bound above which a run of level 0 is not merged into a flush.
 pub fn large_table_bound(options: &Options) -> u64 {
     small_runs_bound(options).max(TINY_RUN)
 }
 
-/// Files that are being written, one table after the other. Each is made on disk with its first entry; all are
-/// unlinked when dropped before [`TableFiles::finish`].
+/// Table files under construction, one table after the other. The first entry of a table creates its file.
+/// Dropping them before [`TableFiles::finish`] unlinks all.
 pub(crate) struct TableFiles<'a> {
     versions: &'a VersionSet,
-    /// Tables of about so many bytes have their own file.
+    /// Tables of at least about this size, in bytes, get their own file.
     large: u64,
-    /// The file of small tables, and where the last of them ends.
+    /// The file of small tables, and the end of its last table.
     shared: Option<(NewFile, Arc<dyn File>)>,
-    /// Those of large ones. The last may have no table yet.
+    /// The files of large tables. The last one may be without a table.
     own: Vec<(NewFile, Arc<dyn File>)>,
     /// Second copies of tables.
     twins: Vec<NewFile>,
 }
 
-/// The sequence number to store with an entry; `None` leaves it out.
+/// The sequence number to store with an entry; `None` drops the entry.
 pub(crate) type NumberEntry<'a> = dyn FnMut(&[u8], Entry<'_>) -> Result<Option<Seq>> + 'a;
 
-/// Tells a rewrite into a table what it asks.
+/// Parameters of a rewrite into a table.
 pub(crate) struct TableRules<'a> {
     /// Family of the table.
     pub family: FamilyId,
-    /// Its shape.
+    /// The table's options.
     pub options: SsTableOptions,
-    /// About how many bytes it will have.
+    /// Approximate size in bytes.
     pub bytes: u64,
-    /// Whether a run below may hold a key.
+    /// True if a run below may hold the key.
     pub below: &'a mut dyn FnMut(&[u8]) -> bool,
     /// See [`Rewrite::tick`].
     pub tick: &'a mut dyn FnMut(u64) -> Result<()>,
 }
 
 impl<'a> TableFiles<'a> {
-    /// See [`large_table_bound`].
+    /// Starts without files. See [`large_table_bound`] for `large`.
     pub fn new(versions: &'a VersionSet, large: u64) -> TableFiles<'a> {
         TableFiles { versions, large, shared: None, own: Vec::new(), twins: Vec::new() }
     }
 
-    /// Writes what `live` needs of `iter` as one table, and says in which file; `None` if that is nothing.
+    /// Writes the versions of `iter` needed by `live` as one table. Returns the table with its file, or
+    /// `None` if no entry survives.
     pub fn table(
         &mut self,
         iter: &mut dyn VersionIterator,
@@ -75,8 +76,8 @@ impl<'a> TableFiles<'a> {
         Ok((Some((place.number, meta)), counts))
     }
 
-    /// Writes `iter`, a transaction's changes of about so many bytes, as one table, each entry with the sequence number that
-    /// `number` gives it; those without one are left out. `None` if nothing is left.
+    /// Writes `iter`, a transaction's changes of about `bytes` bytes, as one table. `number` gives each entry
+    /// its sequence number or drops it. `None` if no entry is left.
     pub fn copy(
         &mut self,
         family: FamilyId,
@@ -108,7 +109,7 @@ impl<'a> TableFiles<'a> {
         Ok(Some((place.number, meta)))
     }
 
-    /// Syncs the files; those of tables, then the second copies. Syncing the directory is the caller's.
+    /// Syncs the files, tables first and second copies after them. The caller syncs the directory.
     pub fn finish(mut self) -> Result<Vec<NewFile>> {
         for (_, file) in self.shared.iter().chain(&self.own) {
             file.sync_data()?;
@@ -117,12 +118,12 @@ impl<'a> TableFiles<'a> {
         Ok(self.finish_unsynced().into_iter().map(|(new, _)| new).chain(twins).collect())
     }
 
-    /// As [`TableFiles::finish`], for files that are synced later, or never; none of them has a second copy.
+    /// Like [`TableFiles::finish`], for files synced later or never. None has a second copy.
     pub fn finish_unsynced(mut self) -> Vec<(NewFile, Arc<dyn File>)> {
         self.shared.take().into_iter().chain(std::mem::take(&mut self.own)).collect()
     }
 
-    /// Where a table of about so many bytes goes.
+    /// The place of a table of about so many bytes.
     fn place(&mut self, bytes: u64) -> Result<Place> {
         if bytes >= self.large {
             let (new, file) = self.create()?;
