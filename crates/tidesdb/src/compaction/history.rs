@@ -1,5 +1,5 @@
-//! The compactions that run and the last that ran, for people who ask what the disk was busy with. Bounded: of
-//! those that are over the last [`KEPT`].
+//! A history of compactions for diagnosing disk activity: all running ones, and the last [`KEPT`] finished
+//! ones.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,45 +13,45 @@ use crate::format::units::{Bytes, Micros};
 use crate::sync::Mutex;
 use crate::types::FamilyId;
 
-/// Compactions that are remembered when they are over.
+/// Number of finished compactions kept.
 pub const KEPT: usize = 256;
 
 /// A compaction's outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It runs.
+    /// Running.
     Running,
-    /// Its outputs are in place.
+    /// Its outputs are installed.
     Done,
-    /// An error ended it; it will be tried again.
+    /// Ended by an error; to be tried again.
     Failed,
-    /// The one who asked for it went away, or the store closes.
+    /// Ended because its requester went away or the store closes.
     Interrupted,
 }
 
-/// A compaction's treatment of its inputs.
+/// How a compaction treats its inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Merges tables into new ones.
     Merge,
-    /// Puts tables into another level without reading them.
+    /// Moves tables to another level without reading them.
     Move,
-    /// Writes what still lives in a file that several families share into a new one.
+    /// Rewrites the live tables of a file shared by several families into a new file.
     Rewrite,
 }
 
 /// One compaction. Times are microseconds of the disk's clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Its number since the store was opened.
+    /// Its number, counted since the store was opened.
     pub id: u64,
-    /// Its family; `None`: of several.
+    /// Its family; `None` for several.
     pub family: Option<FamilyId>,
     /// Its treatment of the inputs.
     pub action: Action,
-    /// Why, in capitals.
+    /// Reason, in capitals.
     pub reason: &'static str,
-    /// Level of the inputs; `None`: of several.
+    /// Level of the inputs; `None` for several.
     pub from: Option<u8>,
     /// Level of the outputs.
     pub to: Option<u8>,
@@ -59,25 +59,25 @@ pub struct Record {
     pub tables_in: u64,
     /// Tables written, or moved.
     pub tables_out: u64,
-    /// Bytes of the former on disk.
+    /// Bytes of `tables_in` on disk.
     pub bytes_in: u64,
     /// Bytes written to disk.
     pub bytes_out: u64,
-    /// Bytes of keys and values that were merged, so far.
+    /// Bytes of keys and values merged so far.
     pub raw_bytes: u64,
     /// Entries read.
     pub entries_in: u64,
     /// Entries kept.
     pub entries_out: u64,
-    /// When it began.
+    /// Start.
     pub begun_us: u64,
-    /// When it ended.
+    /// End.
     pub ended_us: Option<u64>,
     /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// See the module's comment.
+/// The compactions of a store since its opening.
 #[derive(Debug, Default)]
 pub struct History {
     state: Mutex<HistoryState>,
@@ -90,7 +90,7 @@ struct HistoryState {
     over: VecDeque<Record>,
 }
 
-/// A compaction that runs; dropping it without [`Job::end`] counts as interrupted.
+/// A running compaction. Dropped without [`Job::end`], it counts as interrupted.
 #[derive(Debug)]
 pub struct Job<'a> {
     history: &'a History,
@@ -113,7 +113,7 @@ fn name(reason: Reason) -> &'static str {
 }
 
 impl History {
-    /// The compaction of a family that the picker chose, or somebody asked for, begins.
+    /// Begins a compaction of a family, either picked or requested.
     pub fn begin(&self, family: FamilyId, task: &Task, now: u64) -> Job<'_> {
         self.push(Record {
             id: 0,
@@ -128,7 +128,7 @@ impl History {
         })
     }
 
-    /// The rewrite of a shared file with survivors of these families begins.
+    /// Begins a rewrite of a shared file with live tables of these families.
     pub fn begin_rewrite(&self, families: &[FamilyId], now: u64) -> Job<'_> {
         let family = (families.len() == 1).then(|| families[0]);
         self.push(Record { family, tables_in: families.len() as u64, ..Record::empty(now) })
@@ -143,7 +143,7 @@ impl History {
         Job { history: self, id, raw_bytes, ended: false }
     }
 
-    /// Those that run, then those that are over, each the newest first.
+    /// Running compactions, then finished ones, each group newest first.
     pub fn records(&self) -> Vec<Record> {
         let state = self.state.lock();
         let running = state.running.iter().rev();
@@ -187,12 +187,12 @@ impl Record {
 }
 
 impl Job<'_> {
-    /// So many bytes of keys and values more were merged.
+    /// Adds to the merged bytes of keys and values.
     pub fn tick(&self, raw_bytes: u64) {
         self.raw_bytes.fetch_add(raw_bytes, Relaxed);
     }
 
-    /// It is over, with this result; as it is remembered.
+    /// Ends the compaction with a result; returns its record in the history.
     pub fn end(mut self, result: &Result<Compacted>, now: u64) -> Option<Record> {
         self.ended = true;
         self.history.end(self.id, |record| {
@@ -216,7 +216,7 @@ impl Job<'_> {
 }
 
 impl fmt::Display for Record {
-    /// The figures of one that is over, for the log; its family is the caller's to name.
+    /// The figures of a finished compaction, for the log. The caller adds the family's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = |level: Option<u8>| level.map_or("?".to_string(), |level| level.to_string());
         match self.action {

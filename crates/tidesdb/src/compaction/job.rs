@@ -1,5 +1,5 @@
-//! Doing what the picker decided: merges the inputs of a [`Task`], keeps what live snapshots need, and returns
-//! the edit that puts the outputs in their place. Outputs and directory are synced when it returns.
+//! The execution of a picked [`Task`]: merges its inputs, keeps the versions needed by live snapshots, and
+//! returns an edit that replaces inputs by outputs. The outputs and their directory are synced on return.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 
-/// The input of every job.
+/// Parameters common to all jobs.
 pub struct JobContext<'a> {
     /// The versions of the store.
     pub versions: &'a VersionSet,
-    /// The snapshots to keep versions for.
+    /// The snapshots whose versions survive.
     pub live: &'a LiveSnapshots,
-    /// Asked every 256 entries; true: the job ends with `Error::Interrupted`.
+    /// Called every 256 entries; true ends the job with `Error::Interrupted`.
     pub stop: &'a dyn Fn() -> bool,
-    /// Called every 256 entries with the bytes read since; may sleep.
+    /// Called every 256 entries with the bytes read since the last call; may sleep.
     pub pace: &'a dyn Fn(u64),
     /// See [`large_table_bound`](crate::flush::table_files::large_table_bound).
     pub large_table: u64,
@@ -48,12 +48,12 @@ impl JobContext<'_> {
     }
 }
 
-/// A finished job. To be applied, and its reservation released after that.
+/// A finished job: apply its edit, then release its reservation.
 #[derive(Debug, Default)]
 pub struct Compacted {
-    /// Outputs in, inputs out.
+    /// Adds the outputs and removes the inputs.
     pub edit: Edit,
-    /// Entries met.
+    /// Counts of entries read.
     pub counts: Counts,
     /// Bytes of the tables read.
     pub bytes_read: u64,
@@ -61,8 +61,9 @@ pub struct Compacted {
     pub bytes_written: u64,
 }
 
-/// Runs a task of `family`, whose inputs are reserved and in `levels`. On an error nothing is left over and
-/// the task may be run again. Errors: I/O, damage of an input (which names it), disk full, `Interrupted`.
+/// Runs a task of `family`, with inputs reserved and present in `levels`. After an error nothing is left
+/// over, and the task may run again. Errors: I/O, damage of an input (with its name), disk full,
+/// `Interrupted`.
 pub fn compact(
     context: &JobContext<'_>,
     levels: &FamilyLevels,
@@ -147,7 +148,7 @@ fn find(levels: &FamilyLevels, level: u8, files: &[FileNo]) -> Result<Vec<TableH
     files.iter().map(table).collect()
 }
 
-/// A level read alongside ascending keys.
+/// A cursor over a level's tables that follows ascending keys.
 struct Behind {
     level: Option<Arc<Level>>,
     at: usize,
@@ -158,7 +159,7 @@ impl Behind {
         Behind { level, at: 0 }
     }
 
-    /// Bytes of the tables that end before `key` and did not end before the last key asked for.
+    /// Bytes of the tables ending before `key`, without those counted by earlier calls.
     fn passed(&mut self, key: &[u8]) -> u64 {
         let mut bytes = 0;
         while let Some(table) = self.level.as_ref().and_then(|level| level.tables().get(self.at)) {
@@ -171,7 +172,7 @@ impl Behind {
         bytes
     }
 
-    /// Whether a table covers `key`: at or after the last key asked for.
+    /// True if a table's key range has `key`, which must not be below the last one asked for.
     fn covers(&mut self, key: &[u8]) -> bool {
         self.passed(key);
         let table = self.level.as_ref().and_then(|level| level.tables().get(self.at));
@@ -179,7 +180,7 @@ impl Behind {
     }
 }
 
-/// The tables below a task's output that are not among its inputs.
+/// The tables older than a task's output, apart from its inputs.
 struct Below {
     l0: Vec<TableHandle>,
     levels: Vec<Behind>,
@@ -206,7 +207,7 @@ impl Below {
     }
 }
 
-/// The files that a compaction writes; unlinked when it is dropped with any.
+/// A compaction's output files; dropping them unfinished unlinks them.
 struct Outputs<'a> {
     context: &'a JobContext<'a>,
     family: FamilyId,
@@ -214,7 +215,7 @@ struct Outputs<'a> {
     cut_at: u64,
     below: Below,
     grandparents: Behind,
-    /// Bytes of the grandparents that the open output passed.
+    /// Bytes of the grandparents passed by the open output.
     grandparents_bytes: u64,
     last_key: Vec<u8>,
     writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
@@ -292,27 +293,28 @@ impl Drop for Outputs<'_> {
     }
 }
 
-/// A file whose survivors are to be rewritten, with what was reserved for it.
+/// A sparse file with the reserved tables to rewrite.
 #[derive(Debug)]
 pub struct SparseTask {
     /// The file.
     pub file: FileNo,
-    /// The survivors, with their levels; reserved.
+    /// Its live tables, with their levels; reserved.
     pub tables: Vec<(u8, TableHandle)>,
-    /// To be held until the edit was applied.
+    /// Reservations to hold until the edit was applied.
     #[allow(dead_code, reason = "held and not read: the reservations end when they are dropped")]
     pub reservations: Vec<CompactionReservation>,
 }
 
 impl SparseTask {
-    /// The families of the survivors.
+    /// The families of the live tables.
     pub fn families(&self) -> Vec<FamilyId> {
         self.tables.iter().map(|(_, table)| table.meta().family).collect()
     }
 }
 
-/// Reserves the survivors of the first of `files` (from [`sparse::worth_rewriting`](super::sparse::worth_rewriting)) of
-/// which a job holds none.
+/// Reserves the live tables of the first free file among `files` (from
+/// [`sparse::worth_rewriting`](super::sparse::worth_rewriting)). A file is free if no job holds one of its
+/// tables.
 pub fn pick_sparse(
     reservations: &Arc<CompactionReservations>,
     versions: &VersionSet,
@@ -338,8 +340,8 @@ pub fn pick_sparse(
     })
 }
 
-/// Rewrites what lives in a sparse file into new files, each table in the place of the old one.
-/// `family` gives a family's options, or `None` if it was dropped: it is left out. Errors as [`compact`].
+/// Rewrites the live tables of a sparse file into new files, each in its old place in the version. `family`
+/// gives a family's options; `None` leaves out a dropped family. Errors as in [`compact`].
 pub fn rewrite_sparse(
     context: &JobContext<'_>,
     task: &SparseTask,

@@ -1,8 +1,9 @@
-//! Compaction: merges runs so that reads meet few of them and dead versions go. [`picker`] decides what to
-//! merge (pure), [`sparse`] which shared files to rewrite (pure), [`job`] does it, [`write_controller`] delays writers
-//! while it is behind (pure), [`reservations`](crate::version::reservations) keeps running jobs apart.
+//! Compaction: merges runs, so that reads meet few of them and dead versions disappear. [`picker`] decides on
+//! a merge (pure), [`sparse`] on rewrites of shared files (pure), and [`job`] runs both. [`write_controller`]
+//! delays writers while compaction lags (pure). [`reservations`](crate::version::reservations) keeps running
+//! jobs apart.
 //!
-//! Stands next to flush, above versions and tables. Threads are the caller's.
+//! Stands next to flush, above versions and tables. The caller provides the threads.
 
 pub mod history;
 pub mod job;
@@ -26,25 +27,26 @@ use crate::version::{FamilyLevels, Version, VersionSet};
 use crate::version::reservations::{CompactionReservation, CompactionReservations};
 use picker::{Bounds, FamilyShape, Task};
 
-/// A compaction that is reserved and ready to run.
+/// A reserved compaction, ready to run.
 #[derive(Debug)]
 pub struct Picked {
-    /// The family.
+    /// Its family.
     pub family: FamilyId,
-    /// Its options.
+    /// The family's options.
     pub options: FamilyOptions,
-    /// What to do.
+    /// The task to run.
     pub task: Task,
-    /// The family's tables; the inputs are among them. No other family's files are kept by it.
+    /// The family's tables, inputs included. It keeps no file of another family alive.
     pub levels: Arc<FamilyLevels>,
-    /// To be held until the edit was applied.
+    /// The reservation to hold until the edit was applied.
     #[allow(dead_code, reason = "held and not read: the reservation ends when it is dropped")]
     pub reservation: CompactionReservation,
 }
 
-/// Picks and reserves the most urgent compaction of a store, or of the families `among`. `family` gives a family's
-/// options, or `None` if it was dropped or must be left alone; `oldest_snapshot` is the oldest sequence that anybody
-/// may still read at, `expired_at` the second at which entries have expired for everybody.
+/// Picks and reserves the most urgent compaction of a store, or of the families `among`. `family` gives a
+/// family's options, or `None` for a family that is dropped or must be left alone. `oldest_snapshot` is the
+/// oldest readable sequence number. `expired_at` is the second at which entries have expired for every
+/// reader.
 pub fn pick(
     reservations: &Arc<CompactionReservations>,
     versions: &VersionSet,

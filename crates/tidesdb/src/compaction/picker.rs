@@ -1,14 +1,15 @@
-//! The next compaction, decided from plain data: sizes, counts, fences, and what running jobs hold. Pure: the
-//! same shape gives the same task.
+//! The choice of the next compaction from plain data: sizes, counts, fence keys, and the holdings of running
+//! jobs. Pure: equal shapes give equal tasks.
 //!
-//! Leveled, with a dynamic base level. The bottom level holds most of the data; each level above may hold
-//! `ratio` times less; the *base level* is the first that may hold at most `base_level_size` (or 4 times level 0), and
-//! level 0 is merged into it, over the empty levels between. A small family therefore has level 0 and the bottom alone.
+//! Leveled, with a dynamic base level like RocksDB's. The bottom level holds most of the data; the target of
+//! each level above is smaller by `ratio`. The *base level* is the first with a target of at most
+//! `base_level_size` (or 4 times level 0). Level 0 is merged into the base level, past the empty levels
+//! between. A small family therefore has only level 0 and the bottom.
 //!
-//! In order of their score: level 0 (runs against the trigger; earlier when merging is cheap), then each level
-//! that holds more than it may, file by file after a cursor; then tables dense in tombstones; then tables
-//! with many dead versions; then tables half of whose entries have expired, so that a table to which nothing
-//! is written any more gives its space back.
+//! Candidates in order of their score: level 0 (runs against the trigger, or bytes against `base_level_size`;
+//! earlier if merging is cheap), then each level above its target, file by file after a cursor. After those
+//! come tables dense in tombstones, tables with many dead versions, and tables with half of their entries
+//! expired. The last kind frees the space of tables without new writes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,41 +22,43 @@ use crate::version::{FamilyLevels, TableHandle};
 
 use crate::version::reservations::{Held, Output};
 
-/// Deepest level of a family that does not ask for more: at ratio 10 and a base level of 128 MiB enough for
-/// 12 TiB.
+/// Deepest level of a family without a higher minimum. At ratio 10 and a base level of 128 MiB it is enough
+/// for 12 TiB.
 const BOTTOM: u8 = 6;
 
-/// How many times the bytes of small runs the base level's overlap must be for that.
+/// Overlap in the base level, as a multiple of the bytes of small runs, above which they merge among
+/// themselves.
 const SMALL_RUN_OVERLAP: u64 = 8;
 
-/// Level 0 is merged from two runs on when the base level's overlap is at most so many times its bytes.
+/// Greatest overlap in the base level, as a multiple of level 0's bytes, at which two runs of level 0 are
+/// merged already.
 const CHEAP_OVERLAP: u64 = 2;
 
-/// The base level is the bottom while that holds at most so many times what waits in level 0: merging level 0
-/// into a level between, and that one down at once, would write it twice.
+/// The bottom is the base level while it holds at most this multiple of level 0's bytes. An intermediate
+/// level would write level 0 twice: into it, and at once further down.
 const BASE_LEVEL0_FACTOR: u64 = 4;
 
-/// A table is not moved, and an output not made, whose overlap two levels down is more than so many times
-/// the target file size: merging it further would cost that much at once.
+/// Greatest overlap two levels down, as a multiple of the target file size, for a moved table or an output. A
+/// larger overlap would make the next merge that expensive at once. After LevelDB's grandparent limit.
 pub const GRANDPARENT_FACTOR: u64 = 10;
 
-/// Entries below which dead versions do not make a rewrite.
+/// Least number of entries of a table rewritten for its dead versions.
 const GARBAGE_MIN_ENTRIES: u64 = 256;
 
-/// A table as the picker sees it.
+/// The picker's view of a table.
 #[derive(Clone, Debug)]
 pub struct TableShape<'a> {
     /// Its file.
     pub file: FileNo,
-    /// Bytes of the table, and of the file.
+    /// Bytes of the table.
     pub len: u64,
-    /// Bytes of the file that it stands in.
+    /// Bytes of its file.
     pub file_len: u64,
     /// Least key.
     pub min_key: &'a [u8],
     /// Greatest key.
     pub max_key: &'a [u8],
-    /// Entries, distinct keys, tombstones.
+    /// Entries.
     pub entries: u64,
     /// Distinct keys.
     pub keys: u64,
@@ -65,11 +68,11 @@ pub struct TableShape<'a> {
     pub max_seq: Seq,
     /// Entries with an expiry.
     pub expiry: Option<Expiries>,
-    /// Whether a running job holds it, or it is set aside because reading it failed.
+    /// True if a running job holds the table, or a failed read set it aside.
     pub busy: bool,
 }
 
-/// A family as the picker sees it.
+/// The picker's view of a family.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyShape<'a> {
     /// Level 0, newest first.
@@ -78,37 +81,38 @@ pub struct FamilyShape<'a> {
     pub levels: Vec<Vec<TableShape<'a>>>,
     /// Cursors by level.
     pub cursors: &'a [(u8, Vec<u8>)],
-    /// Where running jobs put tables.
+    /// Output places of running jobs.
     pub outputs: Vec<Output>,
 }
 
 /// The bounds of a family's shape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
-    /// Runs of level 0 at which merging begins at the latest.
+    /// Number of runs at which level 0 is due.
     pub trigger: u64,
-    /// Bytes that the base level may hold.
+    /// Target of the base level in bytes.
     pub base_level_size: u64,
-    /// Runs of level 0 below this are small: they merge among themselves when the base level is much larger.
+    /// Bytes of a small run of level 0, an upper bound. Small runs merge among themselves above a much larger
+    /// base level.
     pub small_run: u64,
-    /// Bytes at which outputs are cut.
+    /// Bytes at which an output is cut.
     pub target_file_size: u64,
-    /// Size of a level against the one above.
+    /// Ratio of a level's target to the target above.
     pub ratio: u64,
     /// Least number of levels below 0.
     pub min_levels: u8,
-    /// Tombstones per 10,000 entries from which a table is compacted early; 0: off.
+    /// Tombstones per 10,000 entries for an early compaction of a table; 0: off.
     pub tombstone_density: u64,
-    /// Entries below which the density does not count.
+    /// Least number of entries for `tombstone_density`.
     pub tombstone_min_entries: u64,
-    /// The oldest sequence that anybody may still read at.
+    /// The oldest readable sequence number.
     pub oldest_snapshot: Seq,
-    /// Entries that expire at this second or before have expired for everybody; 0: none.
+    /// Entries with an expiry up to this second have expired for every reader; 0: none.
     pub expired_at: u64,
 }
 
 impl Bounds {
-    /// The bounds that options ask for.
+    /// The bounds set by options.
     pub fn new(store: &Options, family: &FamilyOptions, oldest_snapshot: Seq) -> Bounds {
         Bounds {
             // Where writers stop, merging has begun: else nothing would end the stop.
@@ -126,56 +130,56 @@ impl Bounds {
     }
 }
 
-/// Why a task was picked.
+/// Reason for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Level 0 has too many runs, or merging them is cheap.
     Level0,
     /// Small runs of level 0 above a large base level.
     Level0Small,
-    /// Level 0 has too many runs, and the way into the base level is taken.
+    /// Level 0 has too many runs, but running jobs block the way into the base level.
     Level0Waiting,
-    /// The level holds more than it may.
+    /// The level exceeds its target.
     LevelFull,
     /// Dense tombstones.
     Tombstones,
-    /// Many versions that nobody can see.
+    /// Many versions are invisible to every snapshot.
     DeadVersions,
-    /// Many entries that have expired.
+    /// Many entries have expired.
     Expired,
-    /// Somebody asked for it.
+    /// Requested by a caller.
     Manual,
 }
 
 /// A compaction to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Why.
+    /// Its reason.
     pub reason: Reason,
-    /// How urgent, in thousandths; from 1000 on a bound is exceeded.
+    /// Urgency, in thousandths; from 1000 on a bound is exceeded.
     pub score: u64,
     /// Level of the inputs.
     pub from: u8,
-    /// Level of the outputs; equal to `from` for rewrites in place.
+    /// Level of the outputs; equal to `from` for a rewrite in place.
     pub to: u8,
     /// Files of the inputs: newest first in level 0, ascending by key below.
     pub inputs: Vec<FileNo>,
-    /// Files of `to` that are merged with them, ascending by key.
+    /// Files of `to` in the merge, ascending by key.
     pub overlaps: Vec<FileNo>,
-    /// Least key of all of them.
+    /// Least key of inputs and overlaps.
     pub min_key: Vec<u8>,
-    /// Greatest key of all of them.
+    /// Greatest key of inputs and overlaps.
     pub max_key: Vec<u8>,
-    /// Nothing is to be rewritten: the inputs change their level.
+    /// True for a move: the inputs change their level without a rewrite.
     pub moves: bool,
-    /// Where the next compaction of `from` begins.
+    /// The next compaction cursor of `from`.
     pub cursor: Option<Vec<u8>>,
     /// Bytes of inputs and overlaps.
     pub bytes: u64,
 }
 
 impl Task {
-    /// What to reserve for it.
+    /// The holdings to reserve for the task.
     pub fn held(&self) -> Held {
         let output = Output { level: self.to, min_key: self.min_key.clone(), max_key: self.max_key.clone() };
         Held {
@@ -197,10 +201,10 @@ impl fmt::Display for Task {
     }
 }
 
-/// How much each level may hold.
+/// Target sizes of the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets {
-    /// The level that level 0 is merged into.
+    /// The base level, the destination of level 0.
     pub base: u8,
     /// The deepest level.
     pub bottom: u8,
@@ -209,7 +213,7 @@ pub struct Targets {
 }
 
 impl<'a> FamilyShape<'a> {
-    /// The shape of a family's tables while `held` is held by running jobs, and files are `set_aside`.
+    /// The shape of a family's tables, with `held` by running jobs and `set_aside` for skipped files.
     pub fn new<'h>(
         levels: &'a FamilyLevels,
         held: impl Iterator<Item = &'h Held>,
@@ -252,7 +256,7 @@ impl<'a> FamilyShape<'a> {
         self.levels.get(level as usize - 1).map_or(&[], Vec::as_slice)
     }
 
-    /// Tables of a level below 0 that hold keys from `min` to `max`.
+    /// Tables of a level below 0 with keys from `min` to `max`.
     fn overlapping(&self, level: u8, min: &[u8], max: &[u8]) -> &[TableShape<'a>] {
         let runs = self.level(level);
         let from = runs.partition_point(|run| run.max_key < min);
@@ -266,7 +270,7 @@ impl<'a> FamilyShape<'a> {
         })
     }
 
-    /// How much each level may hold.
+    /// Target sizes of the levels.
     pub fn targets(&self, bounds: &Bounds) -> Targets {
         let deepest = self.levels.len() as u8;
         let bottom = BOTTOM.max(bounds.min_levels).max(deepest);
@@ -289,12 +293,12 @@ fn bytes(runs: &[TableShape<'_>]) -> u64 {
     runs.iter().map(|run| run.len).sum()
 }
 
-/// Bytes of tables that no running job holds.
+/// Bytes of the tables not held by a running job.
 fn free_bytes(runs: &[TableShape<'_>]) -> u64 {
     runs.iter().filter(|run| !run.busy).map(|run| run.len).sum()
 }
 
-/// The compaction of a family that is due most, or none.
+/// The most urgent compaction of a family, if one is due.
 pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     if shape.l0.len() < 2 && shape.levels.is_empty() && bounds.trigger > 1 && bounds.tombstone_density == 0 {
         return pick_expired(shape, bounds);
@@ -320,7 +324,7 @@ pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
         .or_else(|| pick_expired(shape, bounds))
 }
 
-/// The oldest runs of level 0 up to the first that a job holds, newest first.
+/// The oldest runs of level 0 up to the first busy one, newest first.
 fn oldest_free<'s, 'a>(shape: &'s FamilyShape<'a>) -> &'s [TableShape<'a>] {
     let free = shape.l0.iter().rev().take_while(|run| !run.busy).count();
     &shape.l0[shape.l0.len() - free..]
@@ -408,8 +412,8 @@ fn within_level0(runs: &[TableShape<'_>], reason: Reason, score: u64) -> Task {
     }
 }
 
-/// Merges `inputs`, neighbours in `from`, into the next level (from level 0: the base level), if nobody is in
-/// the way.
+/// Merges `inputs`, neighbours in `from`, into the next level (from level 0: the base level). `None` if a
+/// running job is in the way.
 fn downwards(
     shape: &FamilyShape<'_>,
     bounds: &Bounds,
@@ -447,15 +451,15 @@ fn downwards(
     })
 }
 
-/// Whether no two of the runs have a key between them in common.
+/// True if no two of the runs overlap.
 fn apart(runs: &[TableShape<'_>]) -> bool {
     let mut fences: Vec<_> = runs.iter().map(|run| (run.min_key, run.max_key)).collect();
     fences.sort_unstable();
     fences.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
-/// Whether moving a table is as good as rewriting it: it has most of its file to itself, is not much longer
-/// than outputs are, has little to drop, and does not make the next merge dear.
+/// True if moving a table is as good as a rewrite. It must own most of its file, be not much longer than an
+/// output, have little to drop, and leave the next merge cheap.
 fn is_movable(
     shape: &FamilyShape<'_>,
     bounds: &Bounds,
@@ -506,7 +510,8 @@ fn pick_level(
     None
 }
 
-/// A table dense in tombstones: merged downwards, at the bottom rewritten once all its tombstones may go.
+/// A table dense in tombstones. Merged downwards; at the bottom, rewritten once all its tombstones may be
+/// dropped.
 fn pick_tombstones(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> Option<Task> {
     if bounds.tombstone_density == 0 {
         return None;
@@ -541,7 +546,7 @@ fn pick_tombstones(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) 
     None
 }
 
-/// A table a quarter of whose versions nobody can see any more.
+/// A table with a quarter of its versions dead.
 fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     (1..=shape.levels.len() as u8).find_map(|level| {
         shape.level(level).iter().find_map(|run| {
@@ -553,8 +558,8 @@ fn pick_dead_versions(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> 
     })
 }
 
-/// A table half of whose entries have expired: merged downwards, at the bottom rewritten once all that expired
-/// may go.
+/// A table with half of its entries expired. Merged downwards; at the bottom, rewritten once all expired
+/// entries may be dropped.
 fn pick_expired(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     if bounds.expired_at == 0 {
         return None;
@@ -585,7 +590,7 @@ fn pick_expired(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     })
 }
 
-/// Rewrites one table in its level, if everything that could go may go.
+/// Rewrites one table in its level, if the oldest snapshot is not below any of its entries.
 fn in_place(
     shape: &FamilyShape<'_>,
     bounds: &Bounds,
@@ -612,8 +617,8 @@ fn in_place(
     })
 }
 
-/// Bytes that compactions of a family must still read before every level holds what it may: for statistics
-/// and for the controller.
+/// Bytes that compactions of a family must still read before every level is within its target, for statistics
+/// and for the write controller.
 pub fn debt(shape: &FamilyShape<'_>, bounds: &Bounds) -> u64 {
     let targets = shape.targets(bounds);
     let mut debt = 0;

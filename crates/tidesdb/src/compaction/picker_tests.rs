@@ -1,5 +1,5 @@
-//! The picker by printed shapes: shapes as text, what is picked below; and at random: tasks that run at the same time
-//! stay apart, levels stay sorted, and picking comes to an end.
+//! Tests of the picker by printed shapes, with the expected task below each, and at random: concurrent tasks
+//! stay apart, levels stay sorted, and picking ends.
 
 use std::fmt::Write;
 
@@ -27,9 +27,9 @@ fn bounds() -> Bounds {
     }
 }
 
-/// A shape from lines such as `L0 9:a-f=30 8:b-c=2!` (file, least and greatest key, bytes; `!` held by a job,
-/// `t5` tombstones, `v50` dead versions, `e60` entries that expire from second 50 to 150, `s` standing in a much longer
-/// file), `cursor L5 m`, `output L6 a-f`. Each table has 100 entries.
+/// A shape from lines such as `L0 9:a-f=30 8:b-c=2!`: file, least and greatest key, bytes. Suffixes: `!` held
+/// by a job, `t5` tombstones, `v50` dead versions, `e60` entries expiring from second 50 to 150, `s` for a
+/// place in a much longer file. Further lines: `cursor L5 m`, `output L6 a-f`. Each table has 100 entries.
 fn shape(text: &str) -> FamilyShape<'_> {
     let mut shape = FamilyShape::default();
     let mut cursors = Vec::new();
@@ -448,7 +448,7 @@ impl SimStore {
         taken
     }
 
-    /// Ends the running task `at`: merges, newer entries over older ones.
+    /// Ends the running task `at`; merges, newer entries over older ones.
     fn finish(&mut self, at: usize, bounds: &Bounds) {
         let task = self.running.remove(at);
         let inputs = self.take(task.from, &task.inputs);

@@ -1,28 +1,30 @@
-//! Which shared files are rewritten because tables in them are dead. A file goes with its last table, so that a dead
-//! table keeps its space until then; a rewrite puts what lives into new files. Pure.
+//! The choice of shared files to rewrite because of their dead tables. A file is unlinked with its last
+//! table, and a dead table keeps its space until then. A rewrite moves the live tables to new files. Pure.
+//! RocksDB does the same for blob files.
 //!
-//! **The price.** A rewrite of a file with a share `d` of dead bytes writes `(1 - d) / d` bytes for each that it gives
-//! back.
-//! - A file that is half dead is always worth it: a byte written for one given back, at most.
-//! - While the store is *settled*, dead bytes are at most 1/[`DEAD_SHARE`] of what lives. Files go in the order of
-//!   their dead share, as long as there are more: at most [`DEAD_SHARE`] bytes are written for each byte given back,
-//!   and most often far fewer. Under writes the next merge or flush may make the same tables dead anyway.
+//! **The price.** Rewriting a file with a share `d` of dead bytes writes `(1 - d) / d` bytes for each byte
+//! freed.
+//! - A file more than half dead always qualifies: at most one byte is written for each byte freed.
+//! - In a *settled* store, dead bytes are at most 1/[`DEAD_SHARE`] of the live ones. Above this, files
+//!   qualify in the order of their dead share. At most [`DEAD_SHARE`] bytes are written for each byte freed,
+//!   and usually far fewer. In a store under writes, the next merge or flush may kill the same tables anyway.
 //!
-//! Each byte is given back once, and each dead byte was written once before: what a rewrite costs is a multiple of what
-//! flushes and merges wrote, or DDL dropped, and it comes to its end.
+//! Each byte is freed once, and each dead byte was written once before. The cost of rewriting is therefore a
+//! multiple of the bytes flushed, merged, or dropped by DDL, and rewriting ends.
 
 use crate::version::FileUse;
 
-/// Dead bytes of a settled store are at most this part of the living ones.
+/// Dead bytes of a settled store are at most this part of the live ones...
 pub const DEAD_SHARE: u64 = 16;
 
-/// ... or this many: less is not worth a file operation.
+/// ... or at most this many: fewer are not worth a file operation.
 pub const DEAD_FLOOR: u64 = 1 << 20;
 
-/// A store is settled when nothing was flushed for so many microseconds, and no job runs.
+/// Microseconds since the last flush after which a store without running jobs is settled.
 pub const SETTLED_AFTER_US: u64 = 5_000_000;
 
-/// The files that are worth rewriting, the best first. `free` bytes of disk are there for it.
+/// The files worth rewriting, best first. A file with more live bytes than `free`, the free disk space, does
+/// not qualify.
 pub fn worth_rewriting(files: Vec<FileUse>, settled: bool, free: u64) -> Vec<FileUse> {
     let (live, dead) = files.iter().fold((0, 0), |(live, dead), file| (live + file.live, dead + file.dead()));
     let too_much = settled && dead > DEAD_FLOOR.max(live / DEAD_SHARE);
@@ -47,7 +49,7 @@ mod tests {
 
     const M: u64 = 1 << 20;
 
-    /// Files from pairs of length and living bytes.
+    /// Files from pairs of length and live bytes.
     fn files(pairs: &[(u64, u64)]) -> Vec<FileUse> {
         let file = |(&(len, live), number)| FileUse { number, len, live, families: vec![1, 2] };
         pairs.iter().zip(1..).map(file).collect()
@@ -84,7 +86,7 @@ mod tests {
         }
     }
 
-    /// Rewriting one after the other ends, below the share, at no more than the price.
+    /// Repeated rewrites end below the share, at no more than the price.
     #[test]
     fn it_comes_to_rest_within_its_price() {
         for seed in 0..200u64 {

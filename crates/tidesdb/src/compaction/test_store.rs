@@ -1,5 +1,5 @@
-//! For tests: versions, flush and compaction as a store puts them together, on a faulty disk, alongside a model
-//! that keeps every version of every key.
+//! A store for tests: versions, flush and compaction together, on a faulty disk, alongside a model with every
+//! version of every key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(crate) struct TestStore {
     pub dropped: BTreeSet<FamilyId>,
     pub model: BTreeMap<FamilyId, History>,
     pub stop: AtomicBool,
-    /// Pairs that cancelled in compactions.
+    /// Cancelled pairs of put and delete in compactions.
     pub cancelled: u64,
 }
 
@@ -175,7 +175,7 @@ impl TestStore {
         })
     }
 
-    /// Picks and runs one compaction; what it was.
+    /// Picks and runs one compaction; returns its description.
     pub fn compact(&mut self) -> Result<Option<String>> {
         let live = self.snapshots();
         let picked = super::pick(
@@ -196,7 +196,7 @@ impl TestStore {
         Ok(Some(format!("family {}: {}", picked.family, picked.task)))
     }
 
-    /// Rewrites one sparse file; whether there was one.
+    /// Rewrites one sparse file; false if there was none.
     pub fn rewrite_sparse(&mut self, settled: bool) -> Result<bool> {
         let sparse = worth_rewriting(self.versions.file_uses(), settled, u64::MAX);
         let Some(task) = pick_sparse(&self.reservations, &self.versions, &sparse) else {
@@ -214,7 +214,7 @@ impl TestStore {
         Ok(())
     }
 
-    /// What the model says a snapshot sees of a family.
+    /// The model's view of a family at a snapshot.
     pub fn expected(&self, family: FamilyId, snapshot: Seq) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let Some(history) = self.model.get(&family) else { return BTreeMap::new() };
         let newest = |versions: &BTreeMap<Seq, Option<Vec<u8>>>| {
@@ -223,7 +223,7 @@ impl TestStore {
         history.iter().filter_map(|(key, versions)| Some((key.clone(), newest(versions)?))).collect()
     }
 
-    /// What a snapshot reads of a family by scanning every run, backwards or forwards.
+    /// A snapshot's view of a family, from a scan of every run, backwards or forwards.
     pub fn scan(&self, family: FamilyId, snapshot: Seq, backwards: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut seen: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
         let mut meet = |key: &[u8], entry: Entry<'_>| {
@@ -262,7 +262,7 @@ impl TestStore {
         seen.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    /// What a snapshot reads of one key in tables alone.
+    /// A snapshot's view of one key, from tables alone.
     pub fn get(&self, family: FamilyId, key: &[u8], snapshot: Seq) -> Option<Vec<u8>> {
         let version = self.versions.current();
         let levels = version.family(family)?;
@@ -276,7 +276,7 @@ impl TestStore {
         None
     }
 
-    /// Every live snapshot, and the newest state, read what the model says.
+    /// Compares every live snapshot, and the newest state, with the model.
     pub fn check(&self, what: &str) {
         let families: Vec<FamilyId> = self.model.keys().copied().collect();
         for family in families {

@@ -1,5 +1,5 @@
-//! Random programs of writes, snapshots, flushes, compactions, drops and reopenings alongside a model: every live
-//! snapshot reads the same before and after; and the picker comes to rest.
+//! Random programs of writes, snapshots, flushes, compactions, drops and reopenings alongside a model. Every
+//! live snapshot reads the same before and after, and the picker comes to rest.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -1,61 +1,62 @@
-//! How long a writer is held back while flush and compaction are behind (`docs/protocols.md` 7.1). Pure: numbers in,
-//! a delay out. The caller sleeps at a statement's start, where the transaction holds no lock.
+//! The delay of writers while flush or compaction lags (`docs/protocols.md` 7.1), after RocksDB's write
+//! controller. Pure: numbers in, a delay out. The caller sleeps at a statement's start, before the
+//! statement's locks.
 //!
-//! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers are
-//!   slowed so that the active memtable fills when the flush ends. They stop only when it is full.
-//! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on writers are slowed towards the rate of compaction, more with
-//!   each run; they stop at the family's stall threshold.
-//! - *Debt*: from the soft bound on writers are slowed towards the rate of compaction, and never stop.
+//! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers
+//!   slow down so that the active memtable fills when the flush ends. They stop only when it is full.
+//! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on, writers slow down towards the rate of compaction, more with
+//!   each run. They stop at the family's stall threshold.
+//! - *Debt*: from the soft bound on, writers slow down towards the rate of compaction, and never stop.
 
-/// Runs of level 0 from which writers are slowed.
+/// Number of runs of level 0 at which writers slow down.
 pub const SLOWDOWN_RUNS: u64 = 4;
 
-/// Longest delay of one statement, in microseconds: what is asked beyond waits in the next statements.
+/// Longest delay of one statement, in microseconds. The next statements wait for the rest.
 pub const MAX_DELAY: u64 = 20_000;
 
-/// Bytes a second that flush and compaction are taken to do before they were measured.
+/// Rate of flush and compaction assumed before the first measurement, in bytes a second.
 pub const DEFAULT_RATE: u64 = 32 << 20;
 
-/// The state of the store that decides. Sizes in bytes, rates in bytes of user writes a second.
+/// The store's state behind the decision. Sizes in bytes, rates in bytes of user writes a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// Bytes in the active memtable.
     pub active: u64,
-    /// Bytes at which it is full.
+    /// Bytes of a full active memtable.
     pub active_limit: u64,
-    /// Bytes of immutable memtables that are still to be flushed.
+    /// Bytes of unflushed immutable memtables.
     pub unflushed: u64,
     /// Rate of flushing; 0: not measured.
     pub flush_rate: u64,
-    /// Runs in level 0 of the family that is written to.
+    /// Runs in level 0 of the family of the write.
     pub l0_runs: u64,
-    /// Runs at which writers stop.
+    /// Number of runs at which writers stop; 0: never.
     pub l0_stop: u64,
     /// Bytes still to compact.
     pub debt: u64,
-    /// Debt at which delays begin; 0: none do.
+    /// Debt at which delays begin; 0: never.
     pub debt_soft: u64,
     /// Rate at which compaction makes room for user writes; 0: not measured.
     pub compaction_rate: u64,
-    /// Writers that share the rates.
+    /// Number of writers sharing the rates.
     pub writers: u64,
 }
 
-/// A writer's delay before it begins.
+/// A writer's delay before its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
-    /// Goes on.
+    /// No delay.
     None,
-    /// Waits for so many microseconds.
+    /// A wait of so many microseconds.
     Micros(u64),
-    /// Waits until the cause is gone.
+    /// A wait until the cause is gone.
     Stop(Cause),
 }
 
-/// Why writers stop.
+/// Cause of a stop of writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The active memtable has no room for what a writer brings and the one before it is not flushed.
+    /// The active memtable has no room for the write, and the memtable before it is unflushed.
     Memory,
     /// Level 0 has as many runs as its stall threshold.
     Level0,
@@ -81,7 +82,7 @@ fn rate(measured: u64) -> f64 {
     (if measured == 0 { DEFAULT_RATE } else { measured }) as f64
 }
 
-/// Microseconds in which `bytes` pass at `rate`, when every writer waits for its share.
+/// Microseconds for `bytes` to pass at `rate`, with an equal share for each writer.
 fn paced(p: &Pressure, bytes: u64, rate: f64) -> f64 {
     bytes as f64 * p.writers.max(1) as f64 * 1e6 / rate.max(1.0)
 }
