@@ -1,6 +1,6 @@
 //! The delay of writers while flush or compaction lags (`docs/protocols.md` 7.1), after RocksDB's write
-//! controller. Pure: numbers in, a delay out. The caller sleeps at a statement's start, before the
-//! statement's locks.
+//! controller. Pure: numbers in, a delay out. The caller sleeps at a statement's start, and only while the
+//! transaction holds no lock.
 //!
 //! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers
 //!   slow down so that the active memtable fills when the flush ends. They stop only when it is full.

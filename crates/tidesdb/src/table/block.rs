@@ -8,30 +8,30 @@ use crate::options::Compression;
 /// Bytes of a trailer.
 pub(super) const TRAILER_LEN: usize = 16;
 
-/// Longest payload of a block.
+/// Longest payload of a block, in bytes.
 pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
 
-/// What is wrong with stored bytes; becomes [`crate::Error::Corruption`] where the file is known.
+/// The reason that stored bytes do not decode. Becomes [`crate::Error::Corruption`] once the file is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DecodeError(pub &'static str);
 
-/// A footer of a later version.
+/// Error for a footer of a later version.
 pub(super) const LATER_VERSION: DecodeError =
     DecodeError("a table format version that this build does not know");
-/// A filter of a later version.
+/// Error for a filter of a later version.
 pub(super) const LATER_LAYOUT: DecodeError = DecodeError("a filter layout that this build does not know");
-/// Features of a later version.
+/// Error for features of a later version.
 pub(super) const LATER_FEATURES: DecodeError =
     DecodeError("reserved bytes of a footer are in use (encryption?)");
 
 impl DecodeError {
-    /// The bytes are whole, and of a later version.
+    /// True if the bytes are intact but of a later version.
     pub(super) fn is_later(&self) -> bool {
         [LATER_VERSION, LATER_LAYOUT, LATER_FEATURES].contains(self)
     }
 }
 
-/// What a block is; the numbers are stored.
+/// The kind of a block, stored as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum BlockKind {
@@ -47,17 +47,17 @@ pub(super) enum BlockKind {
     Properties = 5,
 }
 
-/// Where a block stands, trailer included, from the start of its table.
+/// The place of a block in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct BlockHandle {
-    /// Bytes before it.
+    /// Offset from the start of the table, in bytes.
     pub offset: u64,
-    /// Its length with the trailer.
+    /// Length in bytes, trailer included.
     pub len: u64,
 }
 
 impl BlockHandle {
-    /// The position after it; `None` on overflow.
+    /// Offset of the first byte after the block; `None` on overflow.
     pub fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }
@@ -67,12 +67,12 @@ fn block_crc(stored: &[u8], trailer: &[u8], offset: u64) -> u32 {
     end_crc(checksum::crc(stored), trailer, offset)
 }
 
-/// `crc` is that of the stored bytes.
+/// The checksum of a block, from `crc` over its stored bytes.
 fn end_crc(crc: u32, trailer: &[u8], offset: u64) -> u32 {
     checksum::extend(checksum::extend(crc, trailer), &offset.to_le_bytes())
 }
 
-/// The trailer of a block as [`encode`] makes it, with `crc` of the stored bytes.
+/// The trailer of a block as [`encode`] makes it; `crc` covers the stored bytes.
 fn trailer(
     method: Compression,
     kind: BlockKind,
@@ -89,7 +89,7 @@ fn trailer(
     trailer
 }
 
-/// The trailer of a block that is stored as it is, the pieces one after the other at `offset` of its table.
+/// The trailer of an uncompressed block at `offset` of its table, stored as consecutive pieces.
 pub(super) fn trailer_of_pieces<'a>(
     pieces: impl Iterator<Item = &'a [u8]>,
     kind: BlockKind,
@@ -100,8 +100,9 @@ pub(super) fn trailer_of_pieces<'a>(
     trailer(Compression::None, kind, len, crc, offset)
 }
 
-/// Makes the stored form of `payload`, a block that will stand at `offset` of its table, compressed with `method`
-/// where that pays. `packed` is scratch, and perhaps has the stored bytes. Returns them and the trailer that follows.
+/// Encodes `payload`, for a block at `offset` of its table. Compresses it with `method` if this pays.
+/// `packed` is scratch space and may receive the stored bytes. Returns the stored bytes and the trailer to
+/// follow them.
 pub(super) fn encode<'a>(
     payload: &'a [u8],
     kind: BlockKind,
@@ -114,15 +115,15 @@ pub(super) fn encode<'a>(
     (stored, trailer(method, kind, payload.len(), checksum::crc(stored), offset))
 }
 
-/// A block whose checksum is right.
+/// A block with a verified checksum.
 pub(super) struct EncodedBlock<'a> {
     stored: &'a [u8],
     compression: Compression,
-    /// Length of the payload.
+    /// Length of the payload in bytes.
     pub raw_len: usize,
 }
 
-/// Checks a block that was read whole from `offset` of its table.
+/// Verifies a whole block read from `offset` of its table.
 pub(super) fn check(block: &[u8], kind: BlockKind, offset: u64) -> Result<EncodedBlock<'_>, DecodeError> {
     let split =
         block.len().checked_sub(TRAILER_LEN).ok_or(DecodeError("a block shorter than its trailer"))?;
@@ -130,12 +131,12 @@ pub(super) fn check(block: &[u8], kind: BlockKind, offset: u64) -> Result<Encode
     check_stored(stored, trailer, kind, offset)
 }
 
-/// Whether a trailer is that of a block which is stored as it is.
+/// True for the trailer of an uncompressed block.
 pub(super) fn is_stored_plain(trailer: &[u8; TRAILER_LEN]) -> bool {
     trailer[0] == Compression::None as u8
 }
 
-/// As [`check`], of the bytes before the trailer and the trailer, which has [`TRAILER_LEN`] bytes.
+/// Like [`check`], with the trailer ([`TRAILER_LEN`] bytes) apart from the bytes before it.
 pub(super) fn check_stored<'a>(
     stored: &'a [u8],
     trailer: &[u8],
@@ -164,7 +165,7 @@ pub(super) fn check_stored<'a>(
 }
 
 impl EncodedBlock<'_> {
-    /// Fills `payload`, whose length is [`EncodedBlock::raw_len`].
+    /// Decodes into `payload`, a buffer of [`EncodedBlock::raw_len`] bytes.
     pub fn decode(&self, payload: &mut [u8]) -> Result<(), DecodeError> {
         compression::decompress(self.compression, self.stored, payload)
             .map_err(|_| DecodeError("a block that does not decompress"))

@@ -1,5 +1,5 @@
-//! Data blocks: keyed blocks whose bodies are the versions of a key, newest first
-//! (`docs/format/table.md`, "Data blocks").
+//! Data blocks: keyed blocks with the versions of a key, newest first, as bodies (`docs/format/table.md`,
+//! "Data blocks").
 
 use std::ops::Range;
 
@@ -8,24 +8,24 @@ use crate::cache::work;
 use crate::format::coding::{get_len, get_varint, put_varint, varint_len};
 use crate::types::{Entry, Kind, Seq};
 
-/// Flag: newer versions of the first key stand in the block before.
+/// Flag: newer versions of the first key are in the block before.
 pub(super) const CONTINUES: u32 = 1;
-/// Flag: older versions of the last key stand in the block behind.
+/// Flag: older versions of the last key are in the next block.
 pub(super) const CONTINUED: u32 = 2;
 
 /// Bit of a tag: an older version follows in this body.
 const MORE: u8 = 0x80;
 
-/// Most bytes that tag and sequence number take.
+/// Most bytes of a tag and a sequence number together.
 const VERSION_OVERHEAD: usize = 1 + 8;
 
-/// Appends a version. If a newer one of the same key stands in this body, `newer` is where its tag is.
-/// Returns where its own tag is.
+/// Appends a version and returns the position of its tag. `newer` is the tag's position of the next newer
+/// version of the same key, if this body has one.
 pub(super) fn put_version(body: &mut Vec<u8>, entry: &Entry<'_>, newer: Option<usize>) -> usize {
     put_large_version(body, entry, newer, 0)
 }
 
-/// As [`put_version`] of a value that goes on with `more` bytes, which the caller puts after it.
+/// Like [`put_version`], for a value with `more` further bytes, appended later by the caller.
 pub(super) fn put_large_version(
     body: &mut Vec<u8>,
     entry: &Entry<'_>,
@@ -43,25 +43,25 @@ pub(super) fn put_large_version(
     at
 }
 
-/// About how many bytes a version takes.
+/// Approximate encoded length of a version.
 pub(super) fn version_len(entry: &Entry<'_>) -> usize {
     VERSION_OVERHEAD + varint_len(entry.value.len() as u64) + entry.value.len()
 }
 
-/// One version as it stands in a payload.
+/// One version as stored in a payload.
 #[derive(Clone, Debug)]
 pub(super) struct BlockVersion {
     /// Sequence number.
     pub seq: Seq,
-    /// What it does.
+    /// Operation and flags.
     pub kind: Kind,
-    /// Where the value stands in the payload.
+    /// Position of the value in the payload.
     pub value: Range<usize>,
-    /// Whether an older version follows at `value.end`.
+    /// True if an older version follows at `value.end`.
     pub more: bool,
 }
 
-/// Reads the version at `at` of a body that ends at `end`.
+/// Reads the version at `at`, in a body up to `end`.
 #[inline]
 pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<BlockVersion, DecodeError> {
     const CUT_SHORT: DecodeError = DecodeError("a version is cut short");

@@ -1,5 +1,5 @@
-//! Tables for those that look at a file: found by their footers alone, without a manifest, and what footer, properties and
-//! index say.
+//! Inspection of table files without a manifest: finds tables by their footers, and reports the facts in
+//! footer, properties and index.
 
 use std::sync::Arc;
 
@@ -17,60 +17,61 @@ use crate::types::{FileNo, Seq};
 /// The tables of a file.
 #[derive(Debug, Default)]
 pub struct FoundTables {
-    /// Those whose footer and properties verify, by place.
+    /// Tables with a valid footer and valid properties, by offset.
     pub tables: Vec<Arc<SsTable>>,
-    /// What kept others from being found.
+    /// Damage that hides other tables.
     pub damage: Vec<Error>,
 }
 
-/// Footer and properties of a table. Places count from the table's first byte.
+/// Footer and properties of a table. Offsets count from the table's first byte.
 #[derive(Clone, Debug)]
 pub struct TableFacts {
     /// Levels of the index: 1 or 2.
     pub index_levels: u8,
-    /// How keys are filtered: `none`, `whole` or `partitioned`.
+    /// Layout of the filter: `none`, `whole` or `partitioned`.
     pub filter: &'static str,
     /// Length of the filtered key prefix; 0: none.
     pub prefix_len: u32,
-    /// The top index is read through the cache.
+    /// True if the top index is read through the cache.
     pub top_in_cache: bool,
     /// Offset and length of the top index.
     pub top_at: (u64, u64),
     /// Offset and length of the properties.
     pub properties_at: (u64, u64),
-    /// Offset and length of the filter of the whole table; zeros: there is none.
+    /// Offset and length of the filter of the whole table; zeros without one.
     pub filter_at: (u64, u64),
     /// Least and greatest sequence number as stored.
     pub stored_seq: (Seq, Seq),
     /// Oldest and newest expiry in seconds since 1970, if any entry has one.
     pub expiry: Option<(u64, u64)>,
-    /// Data blocks.
+    /// Number of data blocks.
     pub data_blocks: u64,
-    /// Bytes of them on disk.
+    /// Bytes of the data blocks on disk.
     pub data_bytes: u64,
 }
 
-/// What the index says of a data block.
+/// The facts of a data block in the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockFacts {
     /// A key at or above the block's last and below the next block's first.
     pub separator: Vec<u8>,
-    /// Bytes of the table before it.
+    /// Offset in the table, in bytes.
     pub offset: u64,
     /// Bytes on disk.
     pub len: u64,
-    /// Entries of the table before it.
+    /// Number of entries before the block.
     pub before: u64,
-    /// Tombstones in it.
+    /// Tombstones in the block.
     pub tombstones: u64,
 }
 
 impl SsTable {
-    /// The tables in the file `number`, found from its end: each footer tells where its table begins, and the table
-    /// before ends less than [`TABLE_ALIGN`] before that, or less than a page in a file of an earlier build.
+    /// Finds the tables in file `number` from its end. Each footer gives the start of its table. The table
+    /// before ends less than [`TABLE_ALIGN`] before this start, or less than a page in a file of an earlier
+    /// build.
     ///
     /// # Errors
-    /// I/O. Damage is listed, and hides the tables before it.
+    /// I/O. Damage is not an error but listed; it hides the tables before it.
     pub fn find_all(files: &Arc<TableStore>, cache: &Arc<BlockCache>, number: FileNo) -> Result<FoundTables> {
         let mut found = FoundTables::default();
         let file = files.get(number)?;
@@ -156,7 +157,7 @@ impl SsTable {
         Ok(SsTable::open(files.clone(), cache.clone(), number, meta))
     }
 
-    /// What footer and properties say.
+    /// Facts from footer and properties.
     pub fn facts(&self) -> Result<TableFacts> {
         let opened = self.opened()?;
         let (footer, properties) = (&opened.footer, &opened.properties);
@@ -180,8 +181,8 @@ impl SsTable {
         })
     }
 
-    /// The data blocks in order, by the index; a part of the index that cannot be read is an error in its place. `visit`
-    /// answers whether to go on.
+    /// Visits the data blocks in order of the index, until `visit` returns false. An unreadable part of the
+    /// index is visited as an error in its place.
     pub fn each_block(&self, visit: &mut dyn FnMut(Result<BlockFacts>) -> bool) {
         let walk = || -> Result<Vec<(IndexEntry, Vec<u8>)>> {
             let opened = self.opened()?;

@@ -1,4 +1,5 @@
-//! What the index of a table tells without its data: how many entries a range has, and which key stands where.
+//! Estimates from a table's index without its data: the number of entries in a range, and the key at a given
+//! share.
 
 use super::block::BlockKind;
 use super::iterator::IndexCursor;
@@ -9,10 +10,10 @@ use crate::error::Result;
 use crate::iter::KeyRange;
 
 impl SsTable {
-    /// About how many entries (versions counted) stand in `range`. Where its ends are no more than about two blocks
-    /// apart, which a scan of the range would read anyway, these are looked into: the answer is right but for keys with
-    /// several versions. Else index blocks alone are read, and the answer is right to about a block at each end.
-    /// At least 1 if the range may hold a key.
+    /// Approximate number of entries in `range`, every version counted. If its bounds are at most about two
+    /// blocks apart, the data blocks at the bounds are read, as a scan of the range would do anyway. The
+    /// result is then exact except for keys with several versions. Otherwise only index blocks are read, and
+    /// the error is about a block at each bound. At least 1 if the range may have a key.
     pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
         if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
             return Ok(0);
@@ -35,7 +36,7 @@ impl SsTable {
         Ok(upper.saturating_sub(lower).clamp(1, self.meta().entries))
     }
 
-    /// The block in which `key`, which lies between the fences, stands or would.
+    /// The block of `key`, a key between the fence keys, whether present or not.
     fn place(&self, key: &[u8]) -> Result<IndexPlace> {
         let mut index = IndexCursor::new(Some(CachePriority::High));
         if !index.seek(self, key)? {
@@ -47,7 +48,7 @@ impl SsTable {
         Ok(IndexPlace { index: Some(index), before, behind: behind.max(before) })
     }
 
-    /// How many entries stand before `key`, as its block says.
+    /// Number of entries before `key`, from its data block.
     fn rank_in_block(&self, key: &[u8], place: IndexPlace) -> Result<u64> {
         let Some(index) = place.index else { return Ok(place.before) };
         let handle = index.entry(self)?.block;
@@ -59,7 +60,7 @@ impl SsTable {
         Ok(place.before + u64::try_from(below).unwrap_or(0))
     }
 
-    /// About how many entries stand before `key`, by where it lies between the separators of its block.
+    /// Approximate number of entries before `key`, interpolated between the separators of its block.
     fn rank_between_separators(&self, key: &[u8], place: IndexPlace) -> Result<u64> {
         let Some(mut index) = place.index else { return Ok(place.before) };
         let mut high = Vec::new();
@@ -71,7 +72,7 @@ impl SsTable {
         Ok(place.before + share_below(&low, &high, key, place.behind - place.before))
     }
 
-    /// A key that about so large a share (0 to 1) of the entries stands before: the end of a block.
+    /// A key after about this share (0 to 1) of the entries: the end of a block.
     pub fn key_at(&self, share: f64) -> Result<Vec<u8>> {
         let rank = (share.clamp(0.0, 1.0) * self.meta().entries as f64) as u64;
         let mut index = IndexCursor::new(Some(CachePriority::High));
@@ -83,13 +84,13 @@ impl SsTable {
     }
 }
 
-/// Where an end of a range lies in a table.
+/// The place of a range's bound in a table.
 struct IndexPlace {
-    /// At the end's block; none where the end lies outside of all blocks.
+    /// A cursor at the bound's block; `None` for a bound outside of all blocks.
     index: Option<IndexCursor>,
     /// Entries before the block.
     before: u64,
-    /// Entries before what stands behind it; not below `before`.
+    /// Number of entries up to the end of the block; not below `before`.
     behind: u64,
 }
 
@@ -99,7 +100,7 @@ impl IndexPlace {
     }
 }
 
-/// Which part of `count` entries, spread evenly over the keys from `low` to `high`, lies below `key`.
+/// Number of keys below `key` among `count` keys spread evenly from `low` to `high`.
 fn share_below(low: &[u8], high: &[u8], key: &[u8], count: u64) -> u64 {
     let prefix = common_prefix(low, high);
     let number = |key: &[u8]| {

@@ -1,5 +1,6 @@
-//! Filters: blocked bloom filters, one cache line a question (`docs/format/table.md`, "Filters").
-//! [`FilterBuilder`] decides between one filter for the table and one for each index partition.
+//! Filters: blocked Bloom filters (Putze, Sanders and Singler, 2007), with one cache line for each lookup
+//! (`docs/format/table.md`, "Filters"). [`FilterBuilder`] decides between one filter for the table and one
+//! for each index partition.
 
 use std::sync::OnceLock;
 
@@ -13,13 +14,13 @@ const LINE_BITS: usize = LINE * 8;
 const TAIL: usize = 8;
 const MAX_PROBES: u32 = 16;
 
-/// Most bits that a filter spends on a key: more do not pay.
+/// Most filter bits for each key; more do not pay.
 const MAX_BITS_PER_KEY: u32 = 30;
 
-/// Largest filter that covers a whole table and stays in memory, in bytes.
+/// Largest resident filter of a whole table, in bytes.
 const WHOLE_FILTER_MAX: usize = 256 << 10;
 
-/// Hash of a key for [`super::SsTable::get`]; computed once a read, whatever the number of tables.
+/// Hash of a key for [`super::SsTable::get`]. A read computes it once for all tables.
 #[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
     xxh3_64(key)
@@ -31,8 +32,8 @@ pub(super) fn hash_prefix(prefix: &[u8]) -> u64 {
     xxh3_64_with_seed(prefix, 1)
 }
 
-/// Bits a key that give a false-positive rate of at most `fpr` in 10,000; 0 (no filter) for 10,000 and
-/// above. Bounded, so that rates under about 0.01 % are not reached.
+/// Bits for each key at a false-positive rate of at most `fpr` in 10,000; 0 (no filter) for 10,000 and above.
+/// The bits are bounded, so rates below about 0.01 % are not reached.
 pub fn bits_per_key(fpr: u32) -> u32 {
     if fpr >= 10_000 {
         return 0;
@@ -41,7 +42,7 @@ pub fn bits_per_key(fpr: u32) -> u32 {
     (1..MAX_BITS_PER_KEY).find(|&bits| plan(bits).1 <= wanted).unwrap_or(MAX_BITS_PER_KEY)
 }
 
-/// Probes for so many bits a key, and the false-positive rate that they give.
+/// Number of probes for so many bits a key, and the resulting false-positive rate.
 fn plan(bits: u32) -> (u32, f64) {
     static PLANS: OnceLock<Vec<(u32, f64)>> = OnceLock::new();
     let plans = PLANS.get_or_init(|| {
@@ -54,8 +55,8 @@ fn plan(bits: u32) -> (u32, f64) {
     plans[bits.clamp(1, MAX_BITS_PER_KEY) as usize]
 }
 
-/// Keys fall on lines as a Poisson distribution; a line with j keys has each bit set with the probability
-/// 1 - (1 - 1/512)^(probes * j).
+/// Keys fall on lines as a Poisson distribution. In a line with j keys each bit is set with probability 1 -
+/// (1 - 1/512)^(probes * j).
 fn false_positive_rate(bits: u32, probes: u32) -> f64 {
     let mean = LINE_BITS as f64 / f64::from(bits.max(1));
     let clear = 1.0 - 1.0 / LINE_BITS as f64;
@@ -121,7 +122,7 @@ pub(super) fn check(payload: &[u8]) -> Result<(), DecodeError> {
     shape(payload).map(|_| ())
 }
 
-/// Whether `hash` may be in the filter.
+/// False if `hash` is certainly not in the filter.
 #[inline]
 pub(super) fn may_contain(payload: &[u8], hash: u64) -> Result<bool, DecodeError> {
     let (probes, lines) = shape(payload)?;
@@ -144,11 +145,11 @@ pub(super) struct FilterBuilder {
     bits: u32,
     prefix_len: usize,
     hashes: Vec<u64>,
-    /// Where each closed partition ends in `hashes`; empty once `partitions` is in use.
+    /// End of each closed partition in `hashes`; empty once `partitions` is in use.
     ends: Vec<usize>,
     /// Finished partitions, once the table is too large for one filter.
     partitions: Option<Vec<Vec<u8>>>,
-    /// Bytes of them.
+    /// Bytes of the finished partitions.
     partition_bytes: usize,
     last_key: Option<u64>,
     last_prefix: Option<u64>,
@@ -223,7 +224,7 @@ impl FilterBuilder {
         }
     }
 
-    /// The filters; every partition must have been ended.
+    /// Returns the filters. Every partition must have been ended.
     pub fn finish(self) -> Filters {
         match self.partitions {
             _ if self.bits == 0 => Filters::None,

@@ -15,26 +15,26 @@ const TOP_IN_CACHE: u8 = 1;
 const CRC_AT: usize = FOOTER_LEN - 4;
 const RESERVED_AT: usize = 80;
 
-/// How keys are filtered; the numbers are stored.
+/// The layout of a table's filter, stored as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum FilterLayout {
-    /// Not at all.
+    /// No filter.
     None = 0,
-    /// By one filter.
+    /// One filter for the table.
     Whole = 1,
-    /// By one filter for each index partition.
+    /// One filter for each index partition.
     Partitioned = 2,
 }
 
-/// What a footer says.
+/// The contents of a footer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Footer {
     pub family: FamilyId,
-    /// 1: the only partition stands in the top index's place; 2: there is a top index.
+    /// 1: the only partition takes the top index's place. 2: there is a top index.
     pub index_levels: u8,
     pub filter_layout: FilterLayout,
-    /// The top index is read through the cache.
+    /// True if the top index is read through the cache.
     pub top_in_cache: bool,
     pub prefix_len: u32,
     pub table_len: u64,

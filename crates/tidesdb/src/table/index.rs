@@ -1,18 +1,18 @@
-//! Index entries and separators (`docs/format/table.md`, "Index"): what the bodies of index partitions
-//! and of the top index say.
+//! Index entries and separators (`docs/format/table.md`, "Index"): the bodies of index partitions and of the
+//! top index.
 
 use super::block::{BlockHandle, DecodeError};
 use super::keyed_block::{common_prefix, KeyedBlock};
 use crate::format::coding::{get_varint, put_varint};
 
-/// What the index says of a data block, or the top index of a partition.
+/// The index's entry for a data block, or the top index's entry for a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct IndexEntry {
-    /// Where the block stands.
+    /// The place of the block.
     pub block: BlockHandle,
-    /// Entries of the table before it.
+    /// Number of the table's entries before the block.
     pub before: u64,
-    /// Tombstones in it.
+    /// Tombstones in the block.
     pub tombstones: u64,
 }
 
@@ -23,7 +23,7 @@ impl IndexEntry {
         }
     }
 
-    /// Reads entry `i` of an index partition or of the top index, and what stands behind it.
+    /// Reads entry `i` of an index partition or of the top index, with the range of the bytes after it.
     #[inline]
     pub fn read(index: &KeyedBlock<'_>, i: usize) -> Result<(IndexEntry, usize, usize), DecodeError> {
         let body = index.body(i)?;
@@ -51,8 +51,8 @@ pub(super) fn partition_filter(
     Ok((len != 0).then_some(BlockHandle { offset, len }))
 }
 
-/// Writes into `out` a short key that is at or above `last` and, if the two differ, below `next`; `last`
-/// must not be above `next`.
+/// Writes a short key into `out`, at or above `last` and, if the two differ, below `next`. `last` must not be
+/// above `next`.
 pub(super) fn separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let same = common_prefix(last, next);

@@ -1,5 +1,5 @@
-//! Scans of a table as a snapshot sees it. [`IndexCursor`] walks the data blocks through one or two
-//! index levels; [`SsTableIterator`] walks the keys and picks each key's version.
+//! Scans of a table at a snapshot. [`IndexCursor`] walks the data blocks through one or two index levels;
+//! [`SsTableIterator`] walks the keys and picks each key's version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::types::{Entry, Kind, Seq};
 
-/// For a scan that crossed so many blocks in one go nothing is evicted: what it reads goes where the cache has room.
+/// Blocks crossed in one go after which a scan evicts nothing; its blocks enter the cache only if there is
+/// room.
 const LONG_SCAN_BLOCKS: u32 = 32;
 
-/// A position in the index: stands on the entry of one data block, or nowhere.
+/// A position in the index: the entry of one data block, or none.
 #[derive(Clone)]
 pub(super) struct IndexCursor {
     priority: Option<CachePriority>,
@@ -36,7 +37,7 @@ impl IndexCursor {
         IndexCursor { priority, top: None, part: 0, leaf: None, leaf_at, at: 0 }
     }
 
-    /// The cache priority of index blocks read from now on; `None`: they are not cached.
+    /// Sets the cache priority for further index blocks; `None`: they are not cached.
     pub fn set_priority(&mut self, priority: Option<CachePriority>) {
         self.priority = priority;
     }
@@ -50,7 +51,7 @@ impl IndexCursor {
         Ok(top)
     }
 
-    /// Makes partition `part` the current one; false if there is no such.
+    /// Moves to partition `part`; false if it does not exist.
     fn open_leaf(&mut self, table: &SsTable, part: usize) -> Result<bool> {
         if self.leaf.is_some() && self.part == part {
             return Ok(true);
@@ -84,8 +85,8 @@ impl IndexCursor {
         }
     }
 
-    /// Stands on the block where `key` is if it is anywhere: the first whose separator is at or above it.
-    /// False if there is none.
+    /// Moves to the only block in which `key` can begin: the first with a separator at or above it. False if
+    /// there is none.
     pub fn seek(&mut self, table: &SsTable, key: &[u8]) -> Result<bool> {
         let footer = &table.opened()?.footer;
         let part = if footer.index_levels == 1 {
@@ -112,7 +113,7 @@ impl IndexCursor {
         Ok(false)
     }
 
-    /// Stands on the block that holds the entry of this rank, or on the last one. False if there is none.
+    /// Moves to the block with the entry of this rank, or to the last block. False without blocks.
     pub fn seek_rank(&mut self, table: &SsTable, rank: u64) -> Result<bool> {
         let footer = &table.opened()?.footer;
         let part = if footer.index_levels == 1 {
@@ -131,13 +132,13 @@ impl IndexCursor {
         Ok(true)
     }
 
-    /// Stands on the first block.
+    /// Moves to the first block.
     pub fn first(&mut self, table: &SsTable) -> Result<bool> {
         self.at = 0;
         self.open_leaf(table, 0)
     }
 
-    /// Stands on the last block.
+    /// Moves to the last block.
     pub fn last(&mut self, table: &SsTable) -> Result<bool> {
         let footer = &table.opened()?.footer;
         let part = if footer.index_levels == 1 {
@@ -153,7 +154,7 @@ impl IndexCursor {
         Ok(true)
     }
 
-    /// Steps to the next block; stays and says false if it stands on the last.
+    /// Moves to the next block. On the last one it stays and returns false.
     pub fn next(&mut self, table: &SsTable) -> Result<bool> {
         if self.at + 1 < self.leaf_len(table)? {
             self.at += 1;
@@ -166,7 +167,7 @@ impl IndexCursor {
         Ok(true)
     }
 
-    /// Steps to the block before; stays and says false if it stands on the first.
+    /// Moves to the previous block. On the first one it stays and returns false.
     pub fn prev(&mut self, table: &SsTable) -> Result<bool> {
         if self.at > 0 {
             self.at -= 1;
@@ -179,7 +180,7 @@ impl IndexCursor {
         Ok(true)
     }
 
-    /// The entry that it stands on.
+    /// The index entry at the cursor.
     pub fn entry(&self, table: &SsTable) -> Result<IndexEntry> {
         let leaf = self.leaf.as_deref().unwrap_or_default();
         let index = table.parse(leaf, self.leaf_at)?;
@@ -187,7 +188,7 @@ impl IndexCursor {
         Ok(entry.map_err(|damage| table.damage(self.leaf_at, damage))?.0)
     }
 
-    /// The separator of that entry.
+    /// Reads the separator of the entry at the cursor.
     pub fn read_separator(&self, table: &SsTable, separator: &mut Vec<u8>) -> Result<()> {
         let leaf = self.leaf.as_deref().unwrap_or_default();
         let index = table.parse(leaf, self.leaf_at)?;
@@ -197,7 +198,7 @@ impl IndexCursor {
     }
 }
 
-/// The last part of an index that begins at or before the entry of this rank.
+/// Position of the last index entry beginning at or before this rank.
 fn last_before(index: &KeyedBlock<'_>, rank: u64) -> std::result::Result<usize, DecodeError> {
     let (mut low, mut high) = (0, index.len());
     while high - low > 1 {
@@ -211,39 +212,39 @@ fn last_before(index: &KeyedBlock<'_>, rank: u64) -> std::result::Result<usize, 
     Ok(low)
 }
 
-/// A table as a snapshot sees it: each key once, with its newest version at or below the snapshot.
+/// An iterator over a table at a snapshot: each key once, with its newest version at or below the snapshot.
 ///
-/// Position: a slot of a data block. Where one key's versions fill several blocks, the position is the
-/// slot in which the visible version was found, and steps go over all of the key's slots.
+/// Position: a slot of a data block. If the versions of a key fill several blocks, the position is the slot
+/// of the visible version, and steps skip all of the key's slots.
 pub struct SsTableIterator {
     table: Arc<SsTable>,
-    /// Among stored sequence numbers; `None`: nothing is visible.
+    /// Compared with stored sequence numbers. `None`: no entry is visible.
     snapshot: Option<Seq>,
     index: IndexCursor,
     block: Option<BlockRef>,
     block_at: BlockHandle,
-    /// Number of keys in the block (0 if there is none), and its flags.
+    /// Number of keys in the block (0 without a block), and the block's flags.
     keys: usize,
     flags: u32,
     slot: usize,
-    /// Blocks entered since the last seek.
+    /// Number of blocks entered since the last seek.
     crossed: u32,
     /// Read-ahead of a long scan.
     window: Window,
     valid: bool,
     key: Vec<u8>,
-    /// Whether `key` holds a key of `block`, so that its prefix can stay.
+    /// True if `key` is a key of `block`; its prefix is then reused.
     key_in_block: bool,
     value: Range<usize>,
     seq: Seq,
     kind: Kind,
 }
 
-/// What became of the slot that a scan stands on.
+/// The visibility of the slot under a scan.
 enum BlockSlot {
-    /// Its key has a visible version, which is now the current one.
+    /// The key has a visible version, now the current one.
     Visible,
-    /// It has none.
+    /// The key has none.
     Hidden,
 }
 
@@ -269,7 +270,7 @@ impl SsTableIterator {
         }
     }
 
-    /// Loads the block that the index stands on, unless it is the current one.
+    /// Loads the block at the index cursor, unless it is the current one.
     fn enter_block(&mut self) -> Result<()> {
         let handle = self.index.entry(&self.table)?.block;
         if self.block.is_some() && handle == self.block_at {
@@ -293,8 +294,8 @@ impl SsTableIterator {
         Ok(())
     }
 
-    /// Finds the visible version of the key that begins at the current slot; may move on to the slots of the
-    /// same key in later blocks.
+    /// Finds the visible version of the key that begins at the current slot. May move on to the key's slots
+    /// in later blocks.
     fn resolve(&mut self) -> Result<BlockSlot> {
         let Some(snapshot) = self.snapshot else { return Ok(BlockSlot::Hidden) };
         loop {
@@ -317,7 +318,7 @@ impl SsTableIterator {
         }
     }
 
-    /// Stands on the first slot of the next block; false if there is none.
+    /// Moves to the first slot of the next block; false if there is none.
     fn next_block(&mut self) -> Result<bool> {
         if !self.index.next(&self.table)? {
             return Ok(false);
@@ -327,7 +328,7 @@ impl SsTableIterator {
         Ok(true)
     }
 
-    /// Steps over the rest of the current key to the first slot of the next; false at the end.
+    /// Moves past the current key to the first slot of the next one; false at the end.
     #[inline]
     fn next_key(&mut self) -> Result<bool> {
         loop {
@@ -346,7 +347,7 @@ impl SsTableIterator {
         }
     }
 
-    /// Steps to the first slot of the key before the current one; false at the beginning.
+    /// Moves to the first slot of the previous key; false at the beginning.
     fn prev_key(&mut self) -> Result<bool> {
         loop {
             if self.slot > 0 {
@@ -371,7 +372,7 @@ impl SsTableIterator {
         Ok(true)
     }
 
-    /// Stands on the last slot of the block before; false if there is none.
+    /// Moves to the last slot of the previous block; false if there is none.
     fn prev_block(&mut self) -> Result<bool> {
         if !self.index.prev(&self.table)? {
             return Ok(false);
@@ -381,7 +382,7 @@ impl SsTableIterator {
         Ok(true)
     }
 
-    /// From the key that begins at the current slot on, the first with a visible version.
+    /// Moves forward to the first key with a visible version, from the one at the current slot on.
     #[inline]
     fn settle_forward(&mut self) -> Result<()> {
         loop {
@@ -394,7 +395,7 @@ impl SsTableIterator {
         }
     }
 
-    /// From the key that begins at the current slot back, the first with a visible version.
+    /// Moves backward to the first key with a visible version, from the one at the current slot on.
     fn settle_backward(&mut self) -> Result<()> {
         loop {
             if let BlockSlot::Visible = self.resolve()? {
@@ -406,8 +407,8 @@ impl SsTableIterator {
         }
     }
 
-    /// Walks the slots after the current one that are whole keys of this block. True: `visit` has refused one, and
-    /// the scan stands on it; false: the scan stands on the last of them, which `visit` has had.
+    /// Visits the keys after the current slot whose versions are all in this block. Returns true with the
+    /// scan at the key refused by `visit`, or false with the scan at the last one visited.
     fn walk_block(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<bool> {
         let (Some(snapshot), Some(block)) = (self.snapshot, &self.block) else { return Ok(false) };
         let keyed = self.table.parse(block, self.block_at)?;
@@ -432,7 +433,7 @@ impl SsTableIterator {
         Ok(false)
     }
 
-    /// False when the snapshot sees nothing of the table.
+    /// Prepares a seek; false if the snapshot sees no entry of the table.
     fn begin_seek(&mut self) -> bool {
         self.valid = false;
         self.crossed = 0;
@@ -441,8 +442,8 @@ impl SsTableIterator {
         self.snapshot.is_some()
     }
 
-    /// Makes the block of `key` the current one and gives the slot of the first key at or above it there
-    /// (perhaps after the last), and whether it is `key`; `None` if all keys are below `key`.
+    /// Loads the block of `key`. Returns the slot of its first key at or above `key` (perhaps one after the
+    /// last), and true if the two are equal. `None` if all keys are below `key`.
     fn locate(&mut self, key: &[u8]) -> Result<Option<(usize, bool)>> {
         // Where the last seek ended is where the next one often begins.
         if let Some(block) = &self.block {
@@ -468,8 +469,8 @@ impl SsTableIterator {
 }
 
 impl SsTableIterator {
-    /// Stands on `key` if it has a visible version here, else nowhere. Of keys that ascend most are found in the block of
-    /// the one before.
+    /// Moves to `key` if it has a visible version here, otherwise to no entry. Ascending keys are mostly
+    /// found in the block of the previous one.
     pub fn find(&mut self, key: &[u8]) -> Result<bool> {
         if !self.begin_seek() {
             return Ok(false);

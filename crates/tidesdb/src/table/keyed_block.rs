@@ -1,8 +1,8 @@
-//! Keyed blocks: the layout that data blocks, index partitions and the top index share
+//! Keyed blocks, the common layout of data blocks, index partitions and the top index
 //! (`docs/format/table.md`, "Keyed blocks"). [`KeyedBuilder`] writes one, [`KeyedBlock`] reads one.
 //!
-//! The point of the layout: the common prefix is compared once, then a binary search runs over a dense
-//! array of eight-byte heads, and the bytes after a head are looked at only where heads are equal. Reading
+//! The layout serves the search. It compares the common prefix once, and then runs a binary search over a
+//! dense array of eight-byte heads. It looks at the bytes after a head only if heads are equal. Reading
 //! checks every length; damage is an error, never a panic.
 
 use std::cmp::Ordering;
@@ -12,15 +12,15 @@ use super::block::DecodeError;
 use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 
 const HEADER_LEN: usize = 16;
-/// Bytes of arrays for each key: head and body offset.
+/// Array bytes for each key: head and body offset.
 const SLOT_LEN: usize = 12;
 
-/// A body from which on a second copy of it counts.
+/// Size, in bytes, of a body too large for a second copy.
 const LARGE_BODY: usize = 1 << 20;
 
 const CUT_SHORT: DecodeError = DecodeError("a keyed block is cut short");
 
-/// The head of `key`, which is already without the common prefix.
+/// The head of `key`, given without the common prefix.
 #[inline]
 fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
@@ -38,30 +38,30 @@ pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// Collects keys, ascending, with the bytes that belong to each.
+/// Collects ascending keys, each with its body.
 #[derive(Default)]
 pub(super) struct KeyedBuilder {
     keys: Vec<u8>,
-    /// For each key: where it ends in `keys`, where its bytes begin in `bodies`.
+    /// For each key, its end in `keys` and the start of its body in `bodies`.
     slots: Vec<(usize, usize)>,
     bodies: Vec<u8>,
     prefix: usize,
 }
 
 impl KeyedBuilder {
-    /// Bytes of memory that it has.
+    /// Bytes of allocated memory.
     pub fn capacity(&self) -> usize {
         self.keys.capacity() + self.bodies.capacity() + self.slots.capacity() * size_of::<(usize, usize)>()
     }
 
-    /// Begins the next key; what is appended to [`KeyedBuilder::body`] until the next call belongs to it.
+    /// Begins the next key. Bytes appended to [`KeyedBuilder::body`] until the next call are its body.
     pub fn push(&mut self, key: &[u8]) {
         self.prefix = self.prefix_with(key);
         self.keys.extend_from_slice(key);
         self.slots.push((self.keys.len(), self.bodies.len()));
     }
 
-    /// The bytes after the last key.
+    /// The body of the last key.
     pub fn body(&mut self) -> &mut Vec<u8> {
         &mut self.bodies
     }
@@ -73,13 +73,13 @@ impl KeyedBuilder {
         }
     }
 
-    /// Whether it has no key.
+    /// True without keys.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// About how long the payload would be with `body` more bytes after one more key, or after the last
-    /// one (`None`).
+    /// Approximate length of the payload with `body` more bytes, after one more key or (`None`) after the
+    /// last one.
     pub fn len_with(&self, key: Option<&[u8]>, body: usize) -> usize {
         let (slots, keys, prefix) = match key {
             None => (self.slots.len(), self.keys.len(), self.prefix),
@@ -89,7 +89,7 @@ impl KeyedBuilder {
         HEADER_LEN + slots * (SLOT_LEN + 1) + prefix + rests + self.bodies.len() + body
     }
 
-    /// Writes the payload into `out` (which is emptied first) and begins anew.
+    /// Writes the payload into `out`, replacing its contents, and clears the builder.
     pub fn finish(&mut self, flags: u32, out: &mut Vec<u8>) {
         if self.slots.len() == 1 && self.bodies.len() >= LARGE_BODY {
             return self.finish_large(flags, out);
@@ -128,8 +128,8 @@ impl KeyedBuilder {
 }
 
 impl KeyedBuilder {
-    /// As [`KeyedBuilder::finish`] for one key with a large body: the payload is made in the body's own memory, so that
-    /// the body is there once.
+    /// Like [`KeyedBuilder::finish`], for one key with a large body. It makes the payload in the body's own
+    /// memory, without a second copy.
     fn finish_large(&mut self, flags: u32, out: &mut Vec<u8>) {
         let mut body = mem::take(&mut self.bodies);
         // The same block without the body.
@@ -148,22 +148,22 @@ impl KeyedBuilder {
 #[derive(Clone, Copy)]
 pub(super) struct KeyedBlock<'a> {
     data: &'a [u8],
-    /// One for each key; not empty.
+    /// One head for each key; not empty.
     heads: &'a [[u8; 8]],
-    /// As many as heads.
+    /// As many offsets as heads.
     offsets: &'a [[u8; 4]],
     prefix: &'a [u8],
-    /// Bits of the header, for the block's kind to understand.
+    /// Flags of the header, with a meaning for each kind of block.
     pub flags: u32,
 }
 
-/// A body: the part of the key that is not in prefix and head, and where the rest of the body stands.
+/// A body: the key's bytes beyond prefix and head, and the place of the rest.
 pub(super) struct Body<'a> {
     suffix_len: usize,
     rest: &'a [u8],
-    /// Where the bytes after the key begin in the payload.
+    /// Start of the bytes after the key, in the payload.
     pub start: usize,
-    /// Where they end.
+    /// End of these bytes.
     pub end: usize,
 }
 
@@ -200,7 +200,7 @@ impl<'a> KeyedBlock<'a> {
         u64::from_le_bytes(self.heads[i])
     }
 
-    /// Body `i`, which must be below [`KeyedBlock::len`].
+    /// Body `i`, for `i` below [`KeyedBlock::len`].
     #[inline]
     pub fn body(&self, i: usize) -> Result<Body<'a>, DecodeError> {
         let mut start = u32::from_le_bytes(self.offsets[i]) as usize;
@@ -212,7 +212,7 @@ impl<'a> KeyedBlock<'a> {
         Ok(Body { suffix_len, rest, start: rest_end, end })
     }
 
-    /// Compares key `i` with a key whose part after the common prefix is `suffix` and has the same head.
+    /// Compares key `i` with a key of the same head; `suffix` is its part after the common prefix.
     #[inline]
     fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, DecodeError> {
         let body = self.body(i)?;
@@ -222,8 +222,8 @@ impl<'a> KeyedBlock<'a> {
         Ok(body.rest.cmp(&suffix[8..]))
     }
 
-    /// The first key at or above `key` ([`KeyedBlock::len`] if there is none), and whether it is `key`.
-    /// Keys may repeat: the separators of blocks that one key's versions fill are equal.
+    /// Index of the first key at or above `key` (or [`KeyedBlock::len`]), and true if the two are equal. Keys
+    /// may repeat: blocks filled by one key's versions have equal separators.
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> Result<(usize, bool), DecodeError> {
         let Some(suffix) = key.strip_prefix(self.prefix) else {
@@ -242,8 +242,8 @@ impl<'a> KeyedBlock<'a> {
         self.lower_bound_among_equal_heads(first + 1, target, suffix)
     }
 
-    /// The first head at or above `target`. The steps depend on the number of heads only, and each is a
-    /// conditional move: nothing to mispredict.
+    /// Index of the first head at or above `target`. The number of steps depends only on the number of heads,
+    /// and each is a conditional move without a branch to mispredict.
     #[inline]
     fn first_head(&self, target: u64) -> usize {
         let mut heads = self.heads;
@@ -283,8 +283,8 @@ impl<'a> KeyedBlock<'a> {
         Ok((low, exact))
     }
 
-    /// Writes key `i` into `key`. If `key` holds another key of this very block, `same` saves copying the
-    /// common prefix.
+    /// Reads key `i` into `key`. `same` means that `key` already has another key of this block; the common
+    /// prefix is then not copied.
     #[inline]
     pub fn read_key(&self, i: usize, key: &mut Vec<u8>, same: bool) -> Result<Body<'a>, DecodeError> {
         let body = self.body(i)?;
@@ -300,8 +300,8 @@ impl<'a> KeyedBlock<'a> {
         Ok(body)
     }
 
-    /// Checks what [`KeyedBlock::parse`] does not: that heads and offsets ascend and offsets lie after the
-    /// prefix. Done once when a block is read.
+    /// Completes the checks of [`KeyedBlock::parse`]: heads and offsets ascend, and offsets lie after the
+    /// prefix. A block is checked once, when it is read.
     pub fn check(&self) -> Result<(), DecodeError> {
         let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();
         let mut last_head = 0;

@@ -1,4 +1,4 @@
-//! A disk in memory for the tests of this room: files whose bytes a test can look at and damage.
+//! A disk in memory for the tests of this module. Tests can read and damage the bytes of its files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct MemoryFile {
     path: PathBuf,
     pub bytes: RwLock<Vec<u8>>,
     pub reads: AtomicU64,
-    /// Stretches that were to go to the disk early, offset and length.
+    /// Offset and length of stretches written back early.
     pub written_early: Mutex<Vec<(u64, u64)>>,
 }
 
@@ -75,7 +75,7 @@ impl MemoryDisk {
     }
 }
 
-/// Tables ask for no more than open, remove and exists.
+/// Error for operations that tables do not use: they need only open, remove and exists.
 fn refused(what: &str) -> Error {
     Error::InvalidArgument(format!("{what} is not for the disk of table tests"))
 }

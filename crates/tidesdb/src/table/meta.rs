@@ -1,21 +1,21 @@
-//! What the manifest stores of a table: where it stands in its file, its fences, its counts.
+//! The manifest's metadata of a table: its place in its file, its fence keys, its counts.
 
 use super::properties::Properties;
 use crate::types::{FamilyId, FileNo, Seq};
 
-/// Entries of a table that have an expiry.
+/// The entries of a table with an expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expiries {
-    /// The first second at which one expires.
+    /// The earliest expiry, in seconds since 1970.
     pub oldest: u64,
-    /// The last.
+    /// The latest expiry, in seconds since 1970.
     pub newest: u64,
-    /// How many there are.
+    /// Number of entries with an expiry.
     pub entries: u64,
 }
 
 impl Expiries {
-    /// About how many of the entries have expired at `second`, as if they expired evenly over their time.
+    /// Approximate number of entries expired at `second`, with expiries assumed to be spread evenly.
     pub fn expired_at(&self, second: u64) -> u64 {
         if second >= self.newest {
             return self.entries;
@@ -25,13 +25,13 @@ impl Expiries {
     }
 }
 
-/// A table as the manifest knows it. `SsTable::open` needs nothing else to answer "certainly not here"
-/// from fences and to find the footer.
+/// The manifest's description of a table. `SsTable::open` needs no more to rule out keys by the fence keys
+/// and to find the footer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SsTableMeta {
     /// The column family.
     pub family: FamilyId,
-    /// Where it begins in its file, in bytes; a multiple of `TABLE_ALIGN`.
+    /// Offset in its file, in bytes; a multiple of `TABLE_ALIGN`.
     pub offset: u64,
     /// Length in bytes, footer included.
     pub len: u64,
@@ -39,30 +39,30 @@ pub struct SsTableMeta {
     pub min_key: Vec<u8>,
     /// Largest key.
     pub max_key: Vec<u8>,
-    /// Smallest sequence number (0 if some entry lost its own).
+    /// Smallest sequence number; 0 if a merge dropped one.
     pub min_seq: Seq,
     /// Largest sequence number.
     pub max_seq: Seq,
     /// Entries, every version counted.
     pub entries: u64,
-    /// Tombstones among them.
+    /// Tombstones among the entries.
     pub tombstones: u64,
     /// Distinct keys.
     pub keys: u64,
-    /// Bytes of keys and values as they came in.
+    /// Bytes of keys and values before compression.
     pub raw_bytes: u64,
-    /// Not 0: every entry has this sequence number, whatever is stored with it (a run of a spilled
-    /// transaction, written before its commit; each key once). `min_seq` and `max_seq` are equal to it.
+    /// If not 0, the sequence number of every entry, replacing the stored ones. Used for a run of a spilled
+    /// transaction, written before its commit, with each key once. `min_seq` and `max_seq` are equal to it.
     pub commit_seq: Seq,
-    /// Entries with an expiry; `None`: there are none, or it is not known (runs of spilled transactions).
+    /// Entries with an expiry. `None`: there are none, or they are unknown (runs of spilled transactions).
     pub expiry: Option<Expiries>,
-    /// The file that holds a second copy, from its first byte on; 0: none does.
+    /// File with a second copy, from its first byte on; 0 without a copy.
     pub twin: FileNo,
 }
 
 impl SsTableMeta {
-    /// Whether a table that says this of itself is the one that the manifest means. Another table of the family may have
-    /// the same length.
+    /// True if `properties` belong to the table described by the manifest. Another table of the family may
+    /// have the same length.
     pub(super) fn describes(&self, properties: &Properties) -> bool {
         (self.entries, self.keys, self.tombstones, self.raw_bytes)
             == (properties.entries, properties.keys, properties.tombstones, properties.raw_bytes)
@@ -74,7 +74,7 @@ impl SsTableMeta {
             && self.max_key == properties.max_key
     }
 
-    /// The same table, now that its transaction is committed at `seq`.
+    /// The metadata of the same table after its transaction's commit at `seq`.
     #[must_use]
     pub fn committed_at(&self, seq: Seq) -> SsTableMeta {
         SsTableMeta { min_seq: seq, max_seq: seq, commit_seq: seq, ..self.clone() }

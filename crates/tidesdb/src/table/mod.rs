@@ -1,12 +1,12 @@
-//! Tables: sorted, immutable tables of one column family each (`docs/format/table.md`).
-//! [`SsTableWriter`] makes one from entries in order; [`SsTable`] answers from one: point reads, scans both
-//! ways, prefix questions, range estimates, whole-table checks.
+//! Tables: sorted, immutable tables of one column family each (`docs/format/table.md`). [`SsTableWriter`]
+//! makes one from ordered entries. [`SsTable`] serves point reads, scans in both directions, prefix lookups,
+//! range estimates and checks of whole tables. The format is after LevelDB's and RocksDB's.
 //!
-//! Stands between flush and compaction, which write, and the read path. Guarantees: what is read is what
-//! was written, or an error that names file and offset; keys and versions in the order of
-//! [`crate::iter`]; a table that nobody reads keeps nothing in memory but its [`SsTableMeta`].
+//! Data flow: flush and compaction write tables, the read path reads them. Guarantees: a read returns the
+//! written data, or an error with file and offset. Keys and versions come in the order of [`crate::iter`]. An
+//! unread table keeps only its [`SsTableMeta`] in memory.
 //!
-//! Who calls does: syncing of files, the choice of filter bits for a level, dropping of versions.
+//! Callers sync files, choose filter bits for a level, and drop versions.
 
 mod block;
 mod data_block;
@@ -39,30 +39,30 @@ pub use writer::SsTableWriter;
 
 use crate::options::{Compression, FamilyOptions};
 
-/// Tables begin at multiples of this many bytes: a cache line. Thousands of small tables may share a file, and what
-/// stands between two of them is nobody's.
+/// Alignment of tables in a file, in bytes: a cache line. Thousands of small tables may share a file. Bytes
+/// between two tables belong to neither.
 pub const TABLE_ALIGN: u64 = 64;
 
-/// Earlier builds began them at pages.
+/// Alignment of tables in files of earlier builds: a page.
 pub const OLD_TABLE_ALIGN: u64 = 4096;
 
-/// The first offset at or after `len` where a table may begin.
+/// The first possible offset of a table at or after `len`.
 pub const fn next_table_offset(len: u64) -> u64 {
     len.next_multiple_of(TABLE_ALIGN)
 }
 
-/// What shapes a table.
+/// The options of a table's layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsTableOptions {
     /// Compression of data blocks.
     pub compression: Compression,
-    /// Length at which a data block's payload is cut, in bytes.
+    /// Payload length of a full data block, in bytes.
     pub block_size: u32,
     /// Filter bits for each key; 0: no filter. See `bits_per_key`.
     pub bits_per_key: u32,
-    /// Length in bytes of the key prefix that goes into the filter beside whole keys; 0: none.
+    /// Length of the key prefix in the filter, in bytes, in addition to whole keys; 0: none.
     pub prefix_len: u32,
-    /// The top index is read through the cache instead of staying resident.
+    /// True if the top index is read through the cache instead of being resident.
     pub use_btree: bool,
 }
 
@@ -72,13 +72,13 @@ impl Default for SsTableOptions {
     }
 }
 
-/// Filter bits a key at the bottom level of a family that filters key prefixes.
+/// Filter bits a key at the bottom level of a family with prefix filters.
 const BOTTOM_BITS: u32 = 4;
 
 impl SsTableOptions {
-    /// What a family's options ask for, at its last level (`bottom`) or above. The last level holds the
-    /// most keys and most reads end there anyway, so that it has few filter bits, and none unless a prefix
-    /// is filtered.
+    /// The table options of a family for its last level (`bottom`) or for a level above. The last level has
+    /// the most keys, and most reads end there anyway. It therefore has no filter, or few bits if prefixes
+    /// are filtered.
     pub fn of_family(family: &FamilyOptions, bottom: bool) -> SsTableOptions {
         let bits_per_key = match (family.bloom_filter, bottom) {
             (false, _) => 0,
@@ -97,7 +97,7 @@ impl SsTableOptions {
 }
 
 impl SsTableOptions {
-    /// Whether a table written under these options is as one that is written now, at some level.
+    /// True if a table with these options equals one written under `family` now, at some level.
     pub fn are_of(&self, family: &FamilyOptions) -> bool {
         [true, false].into_iter().any(|bottom| SsTableOptions::of_family(family, bottom) == *self)
     }

@@ -1,7 +1,7 @@
-//! Point reads of a table: one path from the fences over the filter and the index to the key's data block.
+//! Point reads of a table: from the fence keys over the filter and the index to the key's data block.
 //!
-//! Each step either rules the key out or names the next block, so that a read loads one block of each kind at most.
-//! Versions of one key that fill several data blocks are the exception ([`SsTable::get_in_later_blocks`]).
+//! Each step rules the key out or gives the next block, so a read loads at most one block of each kind. The
+//! exception is a key with versions in several data blocks ([`SsTable::get_in_later_blocks`]).
 
 use std::ops::Range;
 
@@ -18,19 +18,19 @@ use crate::cache::{BlockRef, CachePriority};
 use crate::error::Result;
 use crate::types::{Entry, Kind, Seq};
 
-/// Priority in the cache of the blocks that a point read loads.
+/// Cache priority for the blocks of a point read.
 const PRIORITY: Option<CachePriority> = Some(CachePriority::High);
 
-/// A version that a point read found; holds the block that its value stands in.
+/// A version found by a point read, with the block of its value.
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// The block.
     pub block: BlockRef,
-    /// Where the value stands in it.
+    /// Position of the value in the block.
     pub range: Range<usize>,
     /// Sequence number.
     pub seq: Seq,
-    /// What the version does; may be a tombstone.
+    /// Operation and flags; may be a tombstone.
     pub kind: Kind,
 }
 
@@ -48,8 +48,8 @@ impl Hit {
 }
 
 impl SsTable {
-    /// The newest version of `key` at or below `snapshot`, tombstones included. `hash` is
-    /// [`super::hash_key`] of the key.
+    /// The newest version of `key` at or below `snapshot`, tombstones included. `hash` is the key's
+    /// [`super::hash_key`].
     pub fn get(&self, key: &[u8], hash: u64, snapshot: Seq) -> Result<Option<Hit>> {
         if snapshot < self.meta().min_seq || !self.covers(key) {
             return Ok(None);
@@ -65,8 +65,8 @@ impl SsTable {
         }
     }
 
-    /// The one data block that may hold the first version of `key`. `None`: a partition's filter rules the key out,
-    /// or the index ends before it.
+    /// The only data block in which `key` can begin. `None`: a partition's filter rules the key out, or the
+    /// index ends before it.
     #[inline]
     fn find_data_block(&self, opened: &Opened, key: &[u8], hash: u64) -> Result<Option<BlockHandle>> {
         let held;
@@ -96,8 +96,8 @@ impl SsTable {
         self.find_in_index_partition(entry.block, key).map(Some)
     }
 
-    /// Whether the filter of a partition lets a hash through. `behind..end` is the part of the top index's entry
-    /// that names it.
+    /// False if a partition's filter rules the hash out. `behind..end` is the filter's handle in the top
+    /// index's entry.
     #[inline]
     fn passes_partition_filter(
         &self,
@@ -112,7 +112,8 @@ impl SsTable {
         filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))
     }
 
-    /// The data block for `key` in the index partition at `handle`, whose separator is not before the key.
+    /// The data block for `key` in the index partition at `handle`, a partition with a separator not before
+    /// the key.
     #[inline]
     fn find_in_index_partition(&self, handle: BlockHandle, key: &[u8]) -> Result<BlockHandle> {
         let partition = self.load(handle, BlockKind::Index, PRIORITY)?;
@@ -125,8 +126,8 @@ impl SsTable {
         Ok(entry.block)
     }
 
-    /// The newest version of `key` at or below the stored `snapshot` in the data block at `handle`, and in those
-    /// after it where its versions go on.
+    /// The newest version of `key` at or below the stored `snapshot`, in the data block at `handle` and in
+    /// the blocks with the rest of its versions.
     #[inline]
     fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let block = self.load(handle, BlockKind::Data, PRIORITY)?;
@@ -149,7 +150,7 @@ impl SsTable {
         }
     }
 
-    /// Goes on where a key's versions fill more than one block: through the blocks after its first.
+    /// Continues a read in the blocks after the first, for a key with versions in several blocks.
     #[cold]
     fn get_in_later_blocks(&self, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let mut index = IndexCursor::new(Some(CachePriority::High));

@@ -1,5 +1,5 @@
-//! Properties of a table: counts and extremes that are known when it is finished
-//! (`docs/format/table.md`, "Properties").
+//! Properties of a table: counts and extremes collected while it is written (`docs/format/table.md`,
+//! "Properties").
 
 use super::block::DecodeError;
 use super::SsTableOptions;
@@ -7,7 +7,7 @@ use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
 use crate::options::Compression;
 use crate::types::Seq;
 
-/// What a table says of itself.
+/// A table's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Properties {
     /// Entries, every version counted.
@@ -24,7 +24,7 @@ pub struct Properties {
     pub min_seq: Seq,
     /// Largest sequence number.
     pub max_seq: Seq,
-    /// Bytes of keys and values as they came in.
+    /// Bytes of keys and values before compression.
     pub raw_bytes: u64,
     /// Oldest and newest expiry in seconds since 1970, if any entry has one.
     pub expiry: Option<(u64, u64)>,
@@ -32,7 +32,7 @@ pub struct Properties {
     pub data_blocks: u64,
     /// Bytes of data blocks on disk, trailers included.
     pub data_bytes: u64,
-    /// The options that it was written under; `None`: by an earlier build, which did not say.
+    /// The options of the table when it was written. `None`: an earlier build did not record them.
     pub options: Option<SsTableOptions>,
 }
 
@@ -122,7 +122,7 @@ fn encode_options(options: &SsTableOptions) -> Vec<u8> {
     out
 }
 
-/// `None`: of a later build, with what this one does not know.
+/// `None` for options of a later build with unknown fields.
 fn decode_options(bytes: &[u8]) -> Option<SsTableOptions> {
     let mut at = 0;
     let mut number = || u32::try_from(get_varint(bytes, &mut at)?).ok();

@@ -1,4 +1,4 @@
-//! Read-ahead: a stretch of a table in memory, from which blocks are taken that are read one behind the other.
+//! Read-ahead: a stretch of a table in memory, for consecutive reads of its blocks.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use crate::error::Result;
 use crate::io::File;
 use crate::memory_gauge::{HeldMemory, READ_AHEAD};
 
-/// A buffer beyond it is given back when the next stretch needs less than half of it: a large value made it.
+/// Buffer size, in bytes, beyond which the buffer is freed once the next stretch needs less than half of it.
+/// Large values cause such buffers.
 const KEEP: usize = 1 << 20;
 
 /// A stretch of the file in memory.
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
     bytes: Vec<u8>,
-    /// Where it begins in the table.
+    /// Offset of the stretch in the table.
     start: u64,
     held: HeldMemory,
 }
@@ -27,8 +28,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// The stored bytes of the block at `handle`. When it has to be read, so is what stands behind it, `ahead`
-    /// bytes in all.
+    /// The stored bytes of the block at `handle`. If it is not in memory, reads `ahead` bytes from its start.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
         let within = |window: &Window| {
@@ -63,13 +63,13 @@ impl Window {
         Ok(&self.bytes[range])
     }
 
-    /// Bytes of its buffer.
+    /// Bytes of the buffer.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Gives back the memory of a large block, of which the reader has its own copy now.
+    /// Frees the memory of a large block after the reader has made its own copy.
     pub fn release_large(&mut self) {
         if self.bytes.capacity() > KEEP {
             self.bytes = Vec::new();
@@ -77,7 +77,7 @@ impl Window {
         }
     }
 
-    /// Gives back memory and file.
+    /// Frees the memory and releases the file.
     pub fn close(&mut self) {
         if self.file.is_some() {
             *self = Window::default();

@@ -1,5 +1,6 @@
-//! An open table: finds blocks through the cache and answers prefix questions. Point reads are in `point_read.rs`,
-//! scans in `iterator.rs`, estimates in `estimate.rs`; flush and compaction read through `version_iterator.rs`.
+//! An open table: loads blocks through the cache and answers prefix lookups. Point reads are in
+//! `point_read.rs`, scans in `iterator.rs`, estimates in `estimate.rs`. Flush and compaction read through
+//! `version_iterator.rs`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -22,32 +23,31 @@ use crate::options::FamilyOptions;
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq, MAX_SEQ};
 
-/// Bytes at a table's end that are read at once when it is opened: footer, properties and, in most
-/// tables, the top index.
+/// Bytes at a table's end read at once by its opening: footer, properties and, in most tables, the top index.
 const TAIL_READ: u64 = 8 << 10;
 
-/// A thread's buffer for stored blocks is kept up to this size, in bytes: that of an ordinary block.
+/// Largest buffer for stored blocks kept by a thread, in bytes: the size of an ordinary block.
 const SCRATCH_KEEP: usize = 32 << 10;
 
-/// A block from which on a second copy of it counts.
+/// Size, in bytes, of a block too large for a second copy.
 const LARGE_BLOCK: usize = 1 << 20;
 
 /// Read-ahead of long scans, in bytes.
 const SCAN_WINDOW: usize = 64 << 10;
 
-/// Footer, and what stays resident while the table is open.
+/// The footer and the resident parts of an open table.
 pub(super) struct Opened {
     pub footer: Footer,
     pub properties: Properties,
     /// The uppermost index block, unless it is read through the cache.
     pub top: Option<BlockRef>,
-    /// The filter of the whole table, unless there is none or no room for it.
+    /// The filter of the whole table, if it has one and the cache has room for it.
     filter: Option<BlockRef>,
     _reservations: Vec<Reservation>,
 }
 
-/// A table of a table file, shared by all who read it. Nothing is read before the first question that the
-/// fences do not answer.
+/// A table in a table file, shared by its readers. It reads nothing until the first lookup that the fence
+/// keys do not answer.
 pub struct SsTable {
     files: Arc<TableStore>,
     cache: Arc<BlockCache>,
@@ -65,7 +65,7 @@ impl fmt::Debug for SsTable {
 }
 
 impl SsTable {
-    /// The table that `meta` describes in `file`. Reads nothing.
+    /// The table described by `meta` in `file`. Reads nothing.
     pub fn open(
         files: Arc<TableStore>,
         cache: Arc<BlockCache>,
@@ -79,7 +79,7 @@ impl SsTable {
         Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new() })
     }
 
-    /// What the manifest says of it.
+    /// The manifest's metadata of the table.
     pub fn meta(&self) -> &SsTableMeta {
         &self.meta
     }
@@ -89,25 +89,25 @@ impl SsTable {
         self.file
     }
 
-    /// What it says of itself; opens it.
+    /// The table's properties; opens the table.
     pub fn properties(&self) -> Result<&Properties> {
         Ok(&self.opened()?.properties)
     }
 
-    /// Whether it was written under other options than `family` has now, or by an earlier build that did not say under
-    /// which; opens it.
+    /// True if it was written under other options than the present ones of `family`, or by an earlier build
+    /// without recorded options. Opens the table.
     pub fn is_in_old_form(&self, family: &FamilyOptions) -> Result<bool> {
         Ok(!self.properties()?.options.as_ref().is_some_and(|options| options.are_of(family)))
     }
 
-    /// Whether `key` lies between the fences.
+    /// True if `key` lies between the fence keys.
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         key >= self.meta.min_key.as_slice() && key <= self.meta.max_key.as_slice()
     }
 
-    /// The snapshot to look for among stored sequence numbers so as to see what `snapshot` sees; `None`: it
-    /// sees nothing of the table.
+    /// `snapshot` translated for comparison with stored sequence numbers. `None`: the snapshot sees no entry
+    /// of the table.
     #[inline]
     pub(super) fn stored_snapshot(&self, snapshot: Seq) -> Option<Seq> {
         match self.meta.commit_seq {
@@ -117,7 +117,7 @@ impl SsTable {
         }
     }
 
-    /// The sequence number of an entry with which `stored` is stored.
+    /// The sequence number of an entry stored with `stored`.
     #[inline]
     pub(super) fn seq_of(&self, stored: Seq) -> Seq {
         match self.meta.commit_seq {
@@ -126,13 +126,13 @@ impl SsTable {
         }
     }
 
-    /// Whether some key of `range` may lie between the fences.
+    /// True if a key of `range` may lie between the fence keys.
     pub fn overlaps(&self, range: &KeyRange) -> bool {
         range.lower.as_ref().is_none_or(|lower| *lower <= self.meta.max_key)
             && range.upper.as_ref().is_none_or(|upper| *upper > self.meta.min_key)
     }
 
-    /// Whether the filter of the whole table lets a hash through.
+    /// False if the filter of the whole table rules the hash out.
     pub(super) fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
         let handle = opened.footer.filter;
         let passes = match &opened.filter {
@@ -145,7 +145,7 @@ impl SsTable {
         passes.map_err(|damage| self.damage(handle, damage))
     }
 
-    /// Whether `key` may be here, by the fences and a filter of the whole table.
+    /// False if the fence keys or a filter of the whole table rule `key` out.
     pub fn may_contain(&self, key: &[u8]) -> Result<bool> {
         if !self.covers(key) {
             return Ok(false);
@@ -155,8 +155,8 @@ impl SsTable {
             || self.passes_whole_filter(opened, filter::hash_key(key))?)
     }
 
-    /// Whether a key that begins with `prefix` may be here: false only if there is none. Fences answer for
-    /// any prefix, filters for those of at least the table's prefix length.
+    /// False only if the table has no key with `prefix`. Fence keys rule out any prefix. Filters rule out
+    /// prefixes of at least the table's prefix length.
     pub fn may_contain_prefix(&self, prefix: &[u8]) -> Result<bool> {
         if prefix > self.meta.max_key.as_slice()
             || (prefix < self.meta.min_key.as_slice() && !self.meta.min_key.starts_with(prefix))
@@ -177,7 +177,7 @@ impl SsTable {
         }
     }
 
-    /// Asks the filters of all partitions that may hold keys with `prefix`.
+    /// Asks the filters of all partitions with possible keys of `prefix`.
     fn partitions_may_contain(&self, opened: &Opened, prefix: &[u8], hash: u64) -> Result<bool> {
         let top_at = opened.footer.top;
         let top = self.load_top(opened)?;
@@ -200,17 +200,17 @@ impl SsTable {
         Ok(false)
     }
 
-    /// A scan of what `snapshot` sees, both ways, through the cache.
+    /// A scan at `snapshot` in both directions, through the cache.
     pub fn iter(self: &Arc<Self>, snapshot: Seq) -> SsTableIterator {
         SsTableIterator::new(Arc::clone(self), snapshot)
     }
 
-    /// A forward scan of every version, with a read-ahead of its own; leaves the cache alone.
+    /// A forward scan of every version, with its own read-ahead and without effect on the cache.
     pub fn version_iter(self: &Arc<Self>) -> SsTableVersionIterator {
         SsTableVersionIterator::new(Arc::clone(self))
     }
 
-    /// Footer, properties and resident pieces; read at first use.
+    /// Footer, properties and resident parts; read at first use.
     #[inline]
     pub(super) fn opened(&self) -> Result<&Opened> {
         match self.opened.get() {
@@ -229,8 +229,8 @@ impl SsTable {
         std::iter::once(self).chain(self.twin())
     }
 
-    /// What was read, or what `again` reads of the second copy, if there is one; if that fails too, the first error. The
-    /// copies are the same byte for byte: a handle of one is good in the other.
+    /// The result `first`, or, if it is an error, the result of `again` on the second copy. If both fail,
+    /// returns the first error. The copies are equal byte for byte, so a handle is valid in both.
     pub(super) fn or_twin<'t, T>(
         &'t self,
         first: Result<T>,
@@ -313,8 +313,8 @@ impl SsTable {
         }
     }
 
-    /// The block at `handle`, from the cache or from the file; put into the cache with `priority`, if
-    /// there is one.
+    /// The block at `handle`, from the cache or from the file. Inserts it into the cache with `priority`, if
+    /// given.
     #[inline]
     pub(super) fn load(
         &self,
@@ -358,7 +358,7 @@ impl SsTable {
         self.read(&*self.files.get(self.file)?, handle, kind)
     }
 
-    /// Checks that a handle lies before the footer, and gives its length.
+    /// Checks that a handle lies before the footer, and returns its length.
     pub(super) fn bounded(&self, handle: BlockHandle) -> Result<usize> {
         let most = self.meta.len.saturating_sub(FOOTER_LEN as u64);
         match (handle.end(), usize::try_from(handle.len)) {
@@ -392,7 +392,8 @@ impl SsTable {
         })
     }
 
-    /// A block of many megabytes that is stored as it is, read into the memory where it stays; `None`: it is not.
+    /// An uncompressed block of many megabytes, read directly into its frame; `None` if the block is
+    /// compressed.
     fn read_plain(
         &self,
         file: &dyn File,
@@ -414,7 +415,7 @@ impl SsTable {
         Ok(Some(frame.freeze()))
     }
 
-    /// Checks and opens a stored block.
+    /// Verifies and decodes a stored block.
     fn decode_block(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         let decoded = || -> Result<BlockRef, DecodeError> {
             let encoded = check(stored, kind, handle.offset)?;
@@ -437,7 +438,7 @@ impl SsTable {
         self.files.get(self.file)
     }
 
-    /// An error at a block of the table.
+    /// The error for damage at a block of the table.
     #[cold]
     pub(super) fn damage(&self, at: BlockHandle, damage: DecodeError) -> Error {
         let offset = self.meta.offset.saturating_add(at.offset);
@@ -460,7 +461,7 @@ pub(super) fn top_kind(footer: &Footer) -> BlockKind {
     }
 }
 
-/// Checks the inner shape of a payload whose checksum is right.
+/// Checks the structure of a payload with a verified checksum.
 pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), DecodeError> {
     match kind {
         BlockKind::Data | BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(),

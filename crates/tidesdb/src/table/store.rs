@@ -1,9 +1,9 @@
-//! The files of a store's tables, by number: made, opened, asked for and removed here and nowhere else, so that no code
-//! above knows where they stand. (After RocksDB's and Pebble's `objstorage`; backups copy files between directories, and
-//! ask for paths.)
+//! The files of a store's tables, by number. This module alone creates, opens, queries and removes them, and
+//! no code above knows their paths. After RocksDB's and Pebble's `objstorage`; only backups, which copy files
+//! between directories, ask for paths.
 //!
-//! Open files are bounded by `max_open_files`. They are asked for only when a block is not in the cache, so one lock
-//! serves; eviction is CLOCK over a vector. A held file stays open after its eviction.
+//! `max_open_files` bounds the open files. One lock serves, because only a block missing from the cache needs
+//! its file. Eviction is CLOCK over a vector. A file in use stays open after its eviction.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::io::{Disk, File, OpenMode};
 use crate::sync::RwLock;
 use crate::types::FileNo;
 
-/// Ending of the names of table files.
+/// File name extension of table files.
 const SUFFIX: &str = ".sst";
 
 struct Open {
@@ -26,12 +26,12 @@ struct Open {
 
 #[derive(Default)]
 struct OpenFiles {
-    /// Sorted by number.
+    /// Sorted by file number.
     open: Vec<Open>,
     hand: usize,
 }
 
-/// See the module's comment.
+/// The files of a store's tables. Shared by all threads.
 pub struct TableStore {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -46,7 +46,7 @@ impl TableStore {
         Arc::new(TableStore { disk, dir: dir.into(), max_open, files: RwLock::default() })
     }
 
-    /// The file with this number, open for reading. One that is missing is damage.
+    /// File `number`, open for reading. A missing file is damage.
     pub fn get(&self, number: FileNo) -> Result<Arc<dyn File>> {
         {
             let files = self.files.read();
@@ -71,8 +71,8 @@ impl TableStore {
         self.disk.now_micros()
     }
 
-    /// Keeps a file that is already open (one that was just written) under its number, and returns the one
-    /// that is kept.
+    /// Keeps an open file, just written, under its number. Returns the kept one, which may be another
+    /// thread's.
     pub fn keep(&self, number: FileNo, file: Arc<dyn File>) -> Arc<dyn File> {
         let mut closed = None;
         let mut files = self.files.write();
@@ -92,7 +92,7 @@ impl TableStore {
         kept
     }
 
-    /// Changes the bound; files beyond it that nobody reads are closed at once.
+    /// Changes the bound on open files and closes those beyond it, except files in use.
     pub fn set_max_open(&self, max_open: usize) {
         let max_open = max_open.max(1);
         self.max_open.store(max_open, Ordering::Relaxed);
@@ -115,23 +115,23 @@ impl TableStore {
         drop(closed);
     }
 
-    /// Makes the file of a number that was never given out, for a writer. Its entry is durable after
+    /// Creates the file of a fresh number, for a writer. Its directory entry is durable after
     /// [`TableStore::sync`].
     pub fn create(&self, number: FileNo) -> Result<Arc<dyn File>> {
         self.disk.open(&self.path(number), OpenMode::Create)
     }
 
-    /// Makes what was created and removed durable.
+    /// Makes all creations and removals durable.
     pub fn sync(&self) -> Result<()> {
         self.disk.sync_dir(&self.dir)
     }
 
-    /// Whether the file is there.
+    /// True if the file exists.
     pub fn exists(&self, number: FileNo) -> Result<bool> {
         self.disk.exists(&self.path(number))
     }
 
-    /// Closes and unlinks the file. One that is gone is no error; after any other the call can be repeated.
+    /// Closes and unlinks the file. An absent file is no error. After an error the call can be repeated.
     pub fn remove(&self, number: FileNo) -> Result<()> {
         self.forget(number);
         let path = self.path(number);
@@ -141,7 +141,7 @@ impl TableStore {
         }
     }
 
-    /// Numbers of the files that are there, in ascending order; none where there is no store.
+    /// Numbers of the existing files in ascending order; none without a store.
     pub fn list(&self) -> Result<Vec<FileNo>> {
         if !self.disk.exists(&self.dir)? {
             return Ok(Vec::new());
@@ -152,34 +152,34 @@ impl TableStore {
         Ok(numbers)
     }
 
-    /// The file as a message shows it.
+    /// The file's name in messages.
     pub fn name(&self, number: FileNo) -> String {
         self.path(number).display().to_string()
     }
 
-    /// Damage of a file as a whole.
+    /// The error for damage of a file as a whole.
     pub fn damage(&self, number: FileNo, what: impl Into<String>) -> Error {
         Error::corruption(self.path(number), 0, what)
     }
 
-    /// The file that an error is about, if it is about one of these.
+    /// The file of an error, if it is one of these files.
     pub fn file_of(&self, error: &Error) -> Option<FileNo> {
         let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
         let number = Self::number_of(path.file_name()?.to_str()?)?;
         (self.path(number) == *path).then_some(number)
     }
 
-    /// The path of a file, for those who copy and link files between directories.
+    /// The path of a file, for copies and links between directories.
     pub(crate) fn path(&self, number: FileNo) -> PathBuf {
         self.dir.join(Self::file_name(number))
     }
 
-    /// The name that a table's file has in every store and backup.
+    /// The name of a table's file in every store and backup.
     pub fn file_name(number: FileNo) -> String {
         format!("{number:08}{SUFFIX}")
     }
 
-    /// The number in a table file's name, if it is one.
+    /// Parses a table file's name; `None` for any other name.
     pub fn number_of(name: &str) -> Option<FileNo> {
         let digits = name.strip_suffix(SUFFIX)?;
         if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -188,7 +188,7 @@ impl TableStore {
         digits.parse().ok()
     }
 
-    /// Number of files that are kept open.
+    /// Number of open files.
     pub fn open_files(&self) -> usize {
         self.files.read().open.len()
     }
@@ -199,7 +199,7 @@ impl OpenFiles {
         self.open.binary_search_by_key(&number, |open| open.number)
     }
 
-    /// Takes out the first file under the hand that was not used since the hand passed it last.
+    /// Removes the first file under the hand not used since the hand's last pass.
     fn evict(&mut self) -> Option<Open> {
         loop {
             if self.open.is_empty() {

@@ -71,7 +71,7 @@ fn table_of(options: &SsTableOptions, model: &Model) -> (Store, Arc<SsTable>) {
     (store, table)
 }
 
-/// What a snapshot sees: each key once.
+/// The rows visible to a snapshot: each key once.
 fn seen(model: &Model, snapshot: Seq) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
     let mut out: Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> = Vec::new();
     for ((key, Reverse(seq)), (kind, value)) in model {
@@ -137,7 +137,7 @@ fn current(iter: &dyn InternalIterator) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)>
     })
 }
 
-/// What a walk gives until it is refused behind `most` rows.
+/// The rows of a walk that is refused after `most` rows.
 fn walk(iter: &mut dyn InternalIterator, most: usize) -> Vec<(Vec<u8>, Seq, Kind, Vec<u8>)> {
     let mut taken = Vec::new();
     let mut takes = |key: &[u8], entry: Entry<'_>| {
@@ -291,7 +291,7 @@ fn keys_of_64_kib_and_values_of_1_mb_fit() {
     assert!(matches!(writer.add(&vec![0; 65_537], entry), Err(Error::InvalidArgument(_))));
 }
 
-/// Big enough for several index partitions, with filters for each.
+/// Large enough for several index partitions, with filters for each.
 #[test]
 fn large_tables_have_partitions_and_keep_every_promise() {
     let mut model = Model::new();
@@ -443,7 +443,7 @@ fn damage_model() -> Model {
     model
 }
 
-/// Reads everything in every way; errors are fine, wrong answers are not.
+/// `count` rows with values of 100 bytes, all of sequence number 1.
 fn rows_of(count: u32) -> Model {
     (0..count).map(|i| ((i.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![i as u8; 100]))).collect()
 }
@@ -505,6 +505,7 @@ fn a_long_scan_fills_room_and_evicts_nothing() {
     assert_eq!(small.cache.misses(), misses, "what is read by key stayed");
 }
 
+/// Reads everything in every way; errors are fine, wrong answers are not.
 fn read_all_ways(table: &Arc<SsTable>, model: &Model, tag: &str) {
     let rows = seen(model, MAX_SEQ);
     for row in &rows {
@@ -601,7 +602,7 @@ fn a_manifest_that_says_otherwise_is_found_out() {
     }
 }
 
-/// Random bytes in place of payloads, under checksums that are right.
+/// Random bytes as payloads, under valid checksums.
 #[test]
 fn sealed_nonsense_never_panics() {
     use super::block::{encode, BlockKind};

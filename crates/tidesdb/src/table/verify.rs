@@ -1,7 +1,6 @@
-//! Checks a whole table: every byte is covered by a checksum that is right, blocks stand next to each
-//! other, keys and versions are in order, separators separate, counts and extremes are as the index, the
-//! properties and the manifest say, filters know every key. Reads past the cache, except for resident
-//! pieces, which are read again.
+//! Verification of a whole table. Valid checksums cover every byte, blocks are adjacent, keys and versions
+//! are in order, and separators separate. Counts and extremes agree with the index, the properties and the
+//! manifest. Filters have every key. Reads past the cache, and reads resident parts again.
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::data_block::{read_version, CONTINUED, CONTINUES};
@@ -15,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::format::coding::u64_at;
 use crate::types::Seq;
 
-/// What a check read.
+/// Counts of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SsTableCheck {
-    /// Bytes, all of the table.
+    /// Bytes of the table.
     pub bytes: u64,
     /// Blocks of every kind.
     pub blocks: u64,
@@ -48,12 +47,12 @@ struct Walk<'a> {
 }
 
 impl SsTable {
-    /// Reads everything and checks it; the first damage found is the error.
+    /// Reads and verifies everything. The first damage is the error.
     pub fn verify(&self) -> Result<SsTableCheck> {
         self.verify_unless(&|| false)
     }
 
-    /// As [`SsTable::verify`], until `interrupted`, which it is asked before each block, answers true:
+    /// Like [`SsTable::verify`], with a call of `interrupted` before each block; true ends it with
     /// `Error::Interrupted`.
     pub fn verify_unless(&self, interrupted: &dyn Fn() -> bool) -> Result<SsTableCheck> {
         let meta = self.meta();
@@ -158,7 +157,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Returns the last separator.
+    /// Walks an index partition and returns its last separator.
     fn walk_partition(&mut self, leaf: &BlockRef, leaf_at: BlockHandle) -> Result<Vec<u8>> {
         let index = self.table.parse(leaf, leaf_at)?;
         let mut separator = Vec::new();
@@ -279,7 +278,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Every byte before the footer belongs to exactly one block.
+    /// Checks that every byte before the footer belongs to exactly one block.
     fn compare_coverage(&mut self) -> Result<()> {
         self.blocks.sort_unstable_by_key(|block| block.offset);
         let mut covered = 0;

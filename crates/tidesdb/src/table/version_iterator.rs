@@ -1,5 +1,5 @@
-//! Every version of a table in order, for flush and compaction. Reads data blocks through a window of
-//! its own and index partitions past the cache, so that a compaction evicts nothing.
+//! An iterator over every version of a table, for flush and compaction. It reads data blocks through its own
+//! window and index partitions past the cache, so that a compaction evicts nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::types::{Entry, Kind, Seq};
 /// Read-ahead, in bytes.
 const WINDOW: usize = 256 << 10;
 
-/// A payload beyond it is given back for one of less than half its size.
+/// Payload size, in bytes, beyond which the payload is freed once the next one needs less than half of it.
 const KEEP: usize = 1 << 20;
 
-/// All entries of a table: keys ascending, versions of a key newest first.
+/// An iterator over all entries of a table: keys ascending, versions of a key newest first.
 pub struct SsTableVersionIterator {
     table: Arc<SsTable>,
     index: IndexCursor,
@@ -28,7 +28,7 @@ pub struct SsTableVersionIterator {
     payload: Vec<u8>,
     block_at: BlockHandle,
     slot: usize,
-    /// Where the current key's body ends, and where the next version begins in it if there is one.
+    /// End of the current key's body, then the start of its next version, if there is one.
     body_end: usize,
     older: Option<usize>,
     valid: bool,
@@ -62,14 +62,14 @@ impl SsTableVersionIterator {
         &self.table
     }
 
-    /// Bytes of its buffers.
+    /// Bytes of the buffers.
     #[cfg(test)]
     pub fn memory(&self) -> usize {
         self.window.capacity() + self.payload.capacity()
     }
 
-    /// After an error of `seek` or `next`: stands on the first entry after the block that cannot be read, or on none. After
-    /// an error of its own it may be called again.
+    /// Recovers from an error of `seek` or `next`: moves to the first entry after the unreadable block, or to
+    /// none. After an error of its own it may be called again.
     pub fn skip(&mut self) -> Result<()> {
         self.valid = false;
         self.next_block()
@@ -108,7 +108,7 @@ impl SsTableVersionIterator {
         opened.map_err(|damage| self.table.damage(handle, damage))
     }
 
-    /// Stands on the newest version of slot `slot`, which exists.
+    /// Moves to the newest version of slot `slot`, which must exist.
     fn enter_slot(&mut self, slot: usize, same_block: bool) -> Result<()> {
         let keyed = self.table.parse(&self.payload, self.block_at)?;
         let body = keyed

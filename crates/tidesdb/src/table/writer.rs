@@ -1,5 +1,5 @@
-//! Writes one table: entries come in order, blocks go out as they fill; index partitions and filters
-//! are kept until the end, so that data blocks stand next to each other.
+//! The writer of one table. Entries come in order, and blocks are written as they fill. Index partitions and
+//! filters stay in memory until the end, so that data blocks are adjacent.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,28 +20,28 @@ use crate::memory_gauge::{HeldMemory, TABLE_WRITERS};
 use crate::options::Compression;
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 
-/// Finished blocks are written to the file in pieces of at least this many bytes.
+/// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
 
-/// Bytes after which the kernel is told to begin writing them to the disk. Left to the sync at the end, a table of many
-/// megabytes keeps the log's syncs waiting meanwhile, and in a container dirty pages fill the room of all others. After
-/// RocksDB's `bytes_per_sync`.
+/// Bytes between two requests to the kernel to begin writeback. If all of it is left to the final sync, a
+/// table of many megabytes delays the log's syncs, and in a container dirty pages take the memory of others.
+/// After RocksDB's `bytes_per_sync`.
 const WRITEBACK_STEP: u64 = 1 << 20;
 
-/// Scratch beyond it is given back after each block.
+/// Largest scratch buffer kept after a block, in bytes.
 const SCRATCH_KEEP: usize = 1 << 20;
 
-/// Payload at which an index partition ends, in bytes.
+/// Payload of a full index partition, in bytes.
 const PARTITION_SIZE: usize = 4096;
 
-/// Bytes from which a value in pieces is stored as it is: to be compressed it would have to be in memory once more, and
-/// what comes out. A merge compresses it.
+/// Size, in bytes, of a value in pieces too large to compress. Compression would need the value in memory
+/// once more, and the compressed bytes. A merge compresses it.
 const LARGE_VALUE: usize = 32 << 20;
 
-/// Bytes of a large value that are written at once.
+/// Bytes of a large value for each write.
 const PIECE: usize = 8 << 20;
 
-/// Room for keys, heads and counts in a block beside its largest value.
+/// Largest value: leaves room for keys, heads and counts in its block.
 const MAX_VALUE: usize = MAX_PAYLOAD - (4 << 20);
 
 /// A finished index partition, not yet written.
@@ -52,24 +52,24 @@ struct Partition {
     tombstones: u64,
 }
 
-/// Writes a table at an offset of a file. Nothing is synced; a writer that is dropped unfinished leaves
-/// bytes that nothing refers to.
+/// Writes a table at an offset of a file. It syncs nothing. A writer dropped unfinished leaves unreferenced
+/// bytes.
 pub struct SsTableWriter {
     file: Arc<dyn File>,
-    /// The cache that gets what was written, and the file's number in it.
+    /// The cache for the written blocks, and the file's number in it.
     cache: Option<(Arc<BlockCache>, FileNo)>,
     start: u64,
     family: FamilyId,
     options: SsTableOptions,
-    /// Bytes not yet written to the file, and how many were.
+    /// Bytes not yet written to the file, and the number of those written.
     pending: Vec<u8>,
     flushed: u64,
-    /// How many of these the kernel was told to begin writing to the disk.
+    /// Number of written bytes with a request for writeback.
     started: u64,
     block: KeyedBuilder,
-    /// Where the tag of the last version in the block stands in its bodies.
+    /// Position of the last version's tag in the block's bodies.
     last_tag: Option<usize>,
-    /// Flags that the current block already has.
+    /// Flags of the current block so far.
     block_flags: u32,
     block_before: u64,
     block_tombstones: u64,
@@ -77,11 +77,11 @@ pub struct SsTableWriter {
     leaf_before: u64,
     leaf_tombstones: u64,
     partitions: Vec<Partition>,
-    /// Bytes of their payloads.
+    /// Payload bytes of the partitions.
     partition_bytes: usize,
     filter: FilterBuilder,
     last_key: Vec<u8>,
-    /// Entries with an expiry.
+    /// Number of entries with an expiry.
     expiring: u64,
     last_seq: Seq,
     properties: Properties,
@@ -93,8 +93,8 @@ pub struct SsTableWriter {
 }
 
 impl SsTableWriter {
-    /// A writer for a table of `family` that begins at `offset` of `file`, a multiple of
-    /// [`TABLE_ALIGN`] (otherwise [`SsTableWriter::finish`] refuses).
+    /// A writer for a table of `family` at `offset` of `file`, a multiple of [`TABLE_ALIGN`]. For another
+    /// offset [`SsTableWriter::finish`] returns an error.
     pub fn new(file: Arc<dyn File>, offset: u64, family: FamilyId, options: SsTableOptions) -> SsTableWriter {
         let filter = FilterBuilder::new(options.bits_per_key, options.prefix_len as usize);
         SsTableWriter {
@@ -128,22 +128,22 @@ impl SsTableWriter {
         }
     }
 
-    /// Puts the blocks into `cache`, too, where that has room: those who read what was merged or flushed then need
-    /// not read and decompress them, one by one, from a file that replaced what they had in the cache. `number` is the
-    /// file's; it is the caller's to erase it from the cache when it comes to nothing.
+    /// Also inserts the blocks into `cache` if it has room. Readers of merged or flushed rows then need not
+    /// read and decompress blocks from a file that replaced cached ones. `number` is the file's. If the file
+    /// is given up, the caller erases it from the cache.
     pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SsTableWriter {
         self.cache = Some((Arc::clone(cache), number));
         self
     }
 
-    /// Adds an entry. Keys ascend, and sequence numbers descend within a key; otherwise, and for keys and
-    /// values beyond the limits, `Error::InvalidArgument`.
+    /// Adds an entry. Keys ascend, and sequence numbers descend within a key. `Error::InvalidArgument` for
+    /// another order, and for keys and values beyond the limits.
     pub fn add(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
         self.add_in_pieces(key, entry, Pieces::default())
     }
 
-    /// As [`SsTableWriter::add`]; the value goes on with `more`, which is written from where it is. No older version of
-    /// the key comes after one with more.
+    /// Like [`SsTableWriter::add`], for a value continued by `more`, which is written without a copy. An
+    /// entry with more must be the oldest version of its key.
     pub fn add_in_pieces(&mut self, key: &[u8], entry: Entry<'_>, more: Pieces<'_>) -> Result<()> {
         let first = self.properties.entries == 0;
         let same_key = !first && key == self.last_key.as_slice();
@@ -226,12 +226,12 @@ impl SsTableWriter {
         Ok(())
     }
 
-    /// Bytes of the table so far: blocks that are cut, written or not.
+    /// Bytes of finished blocks, written or not.
     pub fn bytes_written(&self) -> u64 {
         self.flushed + self.pending.len() as u64
     }
 
-    /// About how long the table would be if it were finished now, in bytes.
+    /// Approximate length of the table if it were finished now, in bytes.
     pub fn estimated_len(&self) -> u64 {
         let index = self.partition_bytes + self.leaf.len_with(None, 0);
         let open = self.block.len_with(None, 0) + index + FOOTER_LEN;
@@ -244,7 +244,7 @@ impl SsTableWriter {
         self.properties.entries
     }
 
-    /// Writes the rest and returns what the manifest is to know. Syncing the file is the caller's.
+    /// Writes the rest and returns the metadata for the manifest. The caller syncs the file.
     pub fn finish(mut self) -> Result<SsTableMeta> {
         if self.properties.entries == 0 {
             return Err(Error::InvalidArgument("a table has at least one entry".into()));
@@ -337,7 +337,7 @@ impl SsTableWriter {
         self.put_block(&payload, BlockKind::TopIndex)
     }
 
-    /// Ends the current data block; `next` is the key of the entry that comes after it.
+    /// Ends the current data block; `next` is the key of the next entry.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut flags = mem::take(&mut self.block_flags);
         match next {
@@ -366,7 +366,7 @@ impl SsTableWriter {
         self.index_block(block, next.is_some())
     }
 
-    /// Ends the current data block, of one version whose value goes on with `more`.
+    /// Ends the current data block, made of one version whose value is continued by `more`.
     fn cut_large(&mut self, more: Pieces<'_>) -> Result<()> {
         let flags = mem::take(&mut self.block_flags);
         self.separator.clear();
@@ -391,7 +391,7 @@ impl SsTableWriter {
         self.index_block(BlockHandle { offset, len }, false)
     }
 
-    /// Takes the current data block, which was written, into the index.
+    /// Adds the current data block, already written, to the index.
     fn index_block(&mut self, block: BlockHandle, may_end_partition: bool) -> Result<()> {
         self.properties.data_blocks += 1;
 
@@ -411,7 +411,7 @@ impl SsTableWriter {
         Ok(())
     }
 
-    /// Bytes of blocks, index and filter that are not in the file, and of scratch.
+    /// Bytes of blocks, index and filter not yet in the file, and of scratch.
     fn heap_bytes(&self) -> usize {
         let scratch = self.payload.capacity() + self.packed.capacity();
         let blocks = self.pending.capacity() + self.block.capacity() + self.leaf.capacity();
