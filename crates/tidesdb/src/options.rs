@@ -9,27 +9,27 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// How grave a line of the log is.
+/// The severity of a log line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LogLevel {
-    /// For whoever works on the engine.
+    /// For developers of the engine.
     Debug = 0,
-    /// What an operator may want to know.
+    /// Useful to an operator.
     Info = 1,
-    /// Something is not as it should be; work goes on.
+    /// An irregularity; the operation goes on.
     Warn = 2,
-    /// Something failed.
+    /// A failure.
     Error = 3,
 }
 
 type WriteLine = dyn Fn(LogLevel, &str) + Send + Sync;
 
-/// Receives lines of the engine's log; called from any thread, must not call back into the store.
+/// Receives lines of the engine's log. Called from any thread; must not call back into the store.
 #[derive(Clone)]
 pub struct LogSink(Arc<WriteLine>);
 
 impl LogSink {
-    /// A sink that calls `write` for each line.
+    /// A sink around `write`, called for each line.
     pub fn new(write: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> LogSink {
         LogSink(Arc::new(write))
     }
@@ -48,7 +48,8 @@ impl fmt::Debug for LogSink {
 
 type LabelFamily = dyn Fn(u32, &[u8]) -> String + Send + Sync;
 
-/// How lines of the log name a family, by its number and name; called from any thread, must not call back into the store.
+/// Formats a family, by its number and name, for lines of the log. Called from any thread; must not call back
+/// into the store.
 #[derive(Clone)]
 pub struct FamilyLabel(Arc<LabelFamily>);
 
@@ -65,7 +66,7 @@ impl fmt::Debug for FamilyLabel {
     }
 }
 
-/// How far a commit is on disk before it is answered.
+/// The durability of a commit at its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum SyncMode {
@@ -82,22 +83,23 @@ pub enum SyncMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Compression {
-    /// Blocks as they are.
+    /// Uncompressed blocks.
     None = 0,
     /// Snappy: about LZ4's speed and size.
     Snappy = 1,
     /// LZ4, default acceleration.
     #[default]
     Lz4 = 2,
-    /// Zstandard, level 3: the smallest files, for more time in flushes, merges and reads that miss the cache.
+    /// Zstandard, level 3: the smallest files, at more time for flushes, compactions and reads past the
+    /// cache.
     Zstd = 3,
-    /// LZ4 that looks less hard: larger files than [`Compression::Lz4`]'s, less time to write them. Its blocks are
-    /// LZ4 blocks, and are marked as such.
+    /// LZ4 with a less thorough search: larger files than [`Compression::Lz4`]'s, less time to write them.
+    /// Its blocks are LZ4 blocks, and are marked as such.
     Lz4Fast = 4,
 }
 
 impl Compression {
-    /// The compression that a stored byte stands for, if this build has it.
+    /// The compression with the stored number `byte`, if this build has it.
     pub const fn from_byte(byte: u8) -> Option<Compression> {
         match byte {
             0 => Some(Compression::None),
@@ -113,57 +115,60 @@ impl Compression {
 /// Options of a store. Sizes are in bytes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Make the store if it does not exist.
+    /// Creates the store if it does not exist.
     pub create_if_missing: bool,
-    /// Open an existing store without writing a byte to it: every write is [`Error::ReadOnly`]. The part of the log
-    /// that is not in files yet is replayed into memory, which takes as much memory as that part. No store is made and
-    /// nothing is merged, whatever `create_if_missing` and `compaction_threads` say. Readers may share a store. A store
-    /// that a writer has open is refused, and a writer is refused while a reader has it open ([`Error::Busy`]).
+    /// Opens an existing store without writing a byte to it: every write is [`Error::ReadOnly`]. The
+    /// unflushed part of the log is replayed into memory, and takes as much memory as its size. No store is
+    /// made and no compaction runs, whatever `create_if_missing` and `compaction_threads` say. Readers may
+    /// share a store. A reader is refused while a writer has the store open, and a writer while a reader has
+    /// ([`Error::Busy`]).
     pub read_only: bool,
-    /// Size at which the active memtable is sealed (a transaction keeps half of it in memory).
+    /// Size at which the active memtable is sealed. A transaction keeps at most half of it in memory
+    /// ([`Options::spill_bound`]).
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,
-    /// Bound on the memory of the store; 0: none. Memtables and cache together above it are refused; where others grow
-    /// into their room, the cache shrinks, then compactions wait, then writers.
+    /// Bound on the memory of the store; 0: none. A larger sum of memtables and cache is refused. When other
+    /// parts grow into their room, the cache shrinks, then compactions wait, then writers.
     pub max_memory: u64,
-    /// Bytes in use of the program's allocator, where somebody counts them; `None`: what the store knows of itself is held
-    /// against the bound.
+    /// Bytes in use in the program's allocator, if somebody counts them. `None`: the store holds its own
+    /// count against the bound.
     pub heap_bytes: Option<fn() -> u64>,
-    /// Gives memory that the program's allocator keeps back to the kernel: called ten times a second. `None`: nobody does.
+    /// Returns the allocator's free memory to the kernel; called ten times a second. `None`: nobody does.
     pub tend_heap: Option<fn()>,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,
-    /// How far a commit is on disk before it is answered.
+    /// The durability of a commit at its answer.
     pub sync_mode: SyncMode,
     /// Longest time between background syncs in `SyncMode::Interval`, in microseconds.
     pub sync_interval_us: u64,
-    /// Threads that compact, at most half of the cores; a line of the log says so. 0: compaction only when asked for.
+    /// Number of compaction threads, at most half of the cores; a larger number is reduced with a line in the
+    /// log. 0: compaction only on request.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
-    /// Size at which compaction output is cut into files.
+    /// Size at which a compaction begins a new output file.
     pub target_file_size: u64,
-    /// Bytes that the base level may hold before it is merged further down.
+    /// Bytes of the base level before it is merged further down.
     pub base_level_size: u64,
-    /// Deleted keys in a row that a scan makes known to later ones, which jump over them; after a quarter of so
-    /// many a scan asks whether more are known.
+    /// Deleted keys in a row for a scan to publish their range, so later scans jump over it. After a quarter
+    /// of this number a scan looks for published ranges.
     pub deleted_run: u32,
-    /// Name of the option that sets the write buffer's size, for messages.
+    /// Name of the option for the write buffer's size, for messages.
     pub write_buffer_variable: &'static str,
-    /// Finish outstanding compactions when the store is closed.
+    /// Finishes outstanding compactions when the store is closed.
     pub finish_compactions_on_close: bool,
-    /// Write memtables to files when the store is closed, so that the next opening has no log to replay.
+    /// Flushes memtables when the store is closed, so the next opening has no log to replay.
     pub flush_on_close: bool,
-    /// Who the store belongs to: written into it when it is made, and another owner is refused. `None`:
-    /// nobody in particular.
+    /// The owner of the store: written into it when it is made; another owner is refused. `None`: nobody in
+    /// particular.
     pub identity: Option<StoreIdentity>,
-    /// What the owner remembers of its store; an older copy of it, or another one, is refused. `None`: nothing. A store
-    /// that has an owner gets a new id then.
+    /// The owner's memory of its store: an older copy of the store, or another store, is refused. `None`:
+    /// nothing. A store with an owner then gets a new id.
     pub remembered: Option<RememberedStore>,
     /// Receiver of the engine's log; `None`: nobody.
     pub log: Option<LogSink>,
-    /// How the log names a family; `None`: by its name's bytes, escaped.
+    /// Formats a family for the log; `None`: the bytes of its name, escaped.
     pub family_label: Option<FamilyLabel>,
 }
 
@@ -175,7 +180,7 @@ impl Options {
         }
     }
 
-    /// A family as the log names it.
+    /// A family, formatted for the log.
     pub(crate) fn label(&self, family: u32, name: &[u8]) -> String {
         match &self.family_label {
             Some(label) => (label.0)(family, name),
@@ -213,35 +218,35 @@ impl Default for Options {
     }
 }
 
-/// Options of a column family; those that shape files take effect for new files.
+/// Options of a column family; options of the file format take effect for new files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FamilyOptions {
     /// Compression of data blocks.
     pub compression: Compression,
     /// Uncompressed size of a data block in bytes.
     pub block_size: u32,
-    /// Keep filters.
+    /// Builds Bloom filters.
     pub bloom_filter: bool,
     /// False-positive rate of the filters above the last level, per 10,000 (1..=10000).
     pub bloom_fpr: u32,
-    /// Length in bytes of the key prefix that goes into the filter besides whole keys; 0: none. Scans
-    /// bounded to one such prefix then skip runs without it (an index column's encoded length).
+    /// Length in bytes of the key prefix added to the filter besides whole keys; 0: none. Scans within one
+    /// such prefix then skip runs without it (an index column's encoded length).
     pub prefix_len: u32,
-    /// Every index level is a page read through the cache; off: the top level is resident.
+    /// Reads every index level as a page through the cache; off: the top level is resident.
     pub use_btree: bool,
-    /// Level-0 runs at which the merge into the base level begins at the latest.
+    /// Number of level-0 runs at which the merge into the base level begins at the latest.
     pub l0_compaction_trigger: u32,
-    /// Level-0 runs at which writers stop.
+    /// Number of level-0 runs at which writers stop.
     pub l0_stall_threshold: u32,
     /// Size ratio of one level to the next.
     pub level_size_ratio: u32,
     /// Least number of levels.
     pub min_levels: u32,
-    /// Tombstones per 10,000 entries from which a table is compacted early; 0: off.
+    /// Tombstones per 10,000 entries at which a table is compacted early; 0: off.
     pub tombstone_density_trigger: u32,
-    /// Entries below which a table's tombstone density does not count.
+    /// Least number of entries for a table's tombstone density to count.
     pub tombstone_density_min_entries: u64,
-    /// Strictest sync mode that commits touching this family ask for; `None`: the store's.
+    /// Sync mode for commits that touch this family, at the least; `None`: the store's.
     pub sync_mode: Option<SyncMode>,
     /// Microseconds of the family's own `SyncMode::Interval`; 0: the store's. The log is one, so the shortest
     /// interval of all families counts for all.
@@ -270,21 +275,21 @@ impl Default for FamilyOptions {
 }
 
 impl Options {
-    /// Memory that the sizes add up to: the active memtable, as much again for sealed ones, the cache.
+    /// Sum of the memory sizes: the active memtable, as much again for sealed ones, and the cache.
     pub fn memory_sum(&self) -> u64 {
         self.write_buffer_size as u64 * 2 + self.block_cache_size as u64
     }
 
-    /// Locks that owners with many of them may have together before they escalate; half a write buffer's
-    /// worth of them. At twice as many they escalate or fail.
+    /// Bound on the locks of all large owners together before they escalate: half a write buffer's worth. At
+    /// twice this number they escalate or fail.
     pub fn lock_bound(&self) -> usize {
         lock_bound(self.write_buffer_size)
     }
 
-    /// Bytes of changes that one transaction keeps in memory; beyond it they go to a sorted run. However large the
-    /// write buffer is, at most 8 MiB: what has outgrown a processor's caches costs more to search for each row than
-    /// to sort once and write. Not less than 4 MiB where the write buffer is no less than twice that: a commit of
-    /// runs adds to level 0.
+    /// Bytes of one transaction's changes in memory; beyond it they go to a sorted run. At most 8 MiB,
+    /// however large the write buffer is. Once changes outgrow a processor's caches, searching them for each
+    /// row costs more than one sort and write. At least 4 MiB if the write buffer is twice that or more: a
+    /// commit of runs adds to level 0.
     pub fn spill_bound(&self) -> usize {
         spill_bound(self.write_buffer_size)
     }
@@ -334,10 +339,10 @@ impl FamilyOptions {
 }
 
 fn lock_bound(write_buffer_size: usize) -> usize {
-    /// What one lock takes: entry, queue, places in the lists.
+    /// Memory of one lock: entry, queue, places in the lists.
     const LOCK_BYTES: usize = 256;
-    /// Between the bound and twice as many there is room for owners that tell of their first locks while
-    /// others, who did so before, still write theirs into runs.
+    /// Between the bound and twice as many there is room for two kinds of owners: some publish their first
+    /// locks while others, earlier ones, still write theirs into runs.
     const LEAST: usize = 8 * 1024;
     (write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
 }
@@ -358,19 +363,19 @@ fn bound(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
 /// The identity of a store's owner, given at its opening.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
-    /// What makes the owner this one, wherever it is. One line.
+    /// Identifies the owner, independent of its location. One line.
     pub identity: String,
-    /// Where the owner is, for people. One line; may be empty.
+    /// The owner's location, for people. One line; may be empty.
     pub place: String,
 }
 
-/// What an owner remembers of its store.
+/// An owner's memory of its store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RememberedStore {
-    /// Text of [`Db::mark`](crate::internal::db::Db::mark) at the newest opening that the owner knows. A damaged one counts
-    /// as none.
+    /// Text of [`Db::mark`](crate::internal::db::Db::mark) at the newest opening known to the owner. A
+    /// damaged one counts as none.
     pub mark: String,
-    /// The file that the owner has it in, for messages.
+    /// The owner's file with the text, for messages.
     pub place: String,
 }
 

@@ -1,5 +1,5 @@
-//! Bytes from one file to another: a megabyte at a time, with the sum of what was read, synced at a pace that keeps
-//! each sync short, interrupted between two of them.
+//! Copies bytes from one file to another, a megabyte at a time, and sums them. It syncs often enough to keep
+//! each sync short, and can be interrupted between two of them.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -13,13 +13,13 @@ use crate::io::{Advice, Disk, OpenMode};
 /// Bytes read and written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Bytes after which a copy is synced, so that whoever ends it waits for no more than these.
+/// Bytes between two syncs of a copy. They bound the wait of a caller for the end of an interrupted copy.
 const SYNC_EVERY: u64 = 8 << 20;
 
-/// Longest sleep of a copy with a rate, between two looks at whether it is to end.
+/// Longest sleep of a paced copy between two checks for interruption, in microseconds.
 const LONGEST_SLEEP: u64 = 50_000;
 
-/// Microseconds of its rate that a copy makes up for after the disk was slow.
+/// A paced copy catches up on at most so many microseconds after the disk was slow.
 const MADE_UP: u64 = 1_000_000;
 
 /// Copies files one after the other and counts.
@@ -28,11 +28,11 @@ pub(super) struct Copier<'a> {
     watch: Watch<'a>,
     buffer: Vec<u8>,
     done: u64,
-    /// Bytes that will be copied in all, for those who watch.
+    /// Bytes to copy in all, for progress reports.
     pub(super) total: u64,
-    /// Bytes a second; 0: as fast as it goes.
+    /// Bytes a second; 0: no limit.
     pub(super) rate: u64,
-    /// Of the rate: when it began, in microseconds, and bytes since.
+    /// Start of the pacing, in microseconds, and the bytes since then.
     begun: u64,
     paced: u64,
 }
@@ -108,7 +108,7 @@ impl Copier<'_> {
         Ok(crc)
     }
 
-    /// Counts what is done, and waits until the rate allows more.
+    /// Counts finished bytes, and waits until the rate allows more.
     fn count(&mut self, bytes: u64) -> Result<()> {
         self.done += bytes;
         (self.watch.progress)(self.done, self.total.max(self.done));

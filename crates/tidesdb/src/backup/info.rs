@@ -1,5 +1,5 @@
-//! The file that makes a directory a backup: what it is, of which point, and which files belong to it. Text, one
-//! thing a line, so that a person can read it; its last line is the sum of those before.
+//! The file [`INFO`] makes a directory a backup: it names the point and lists the files. Text, one item a
+//! line, readable by people; its last line is the checksum of the lines before.
 //!
 //! ```text
 //! TidesDB backup, version 1
@@ -42,11 +42,11 @@ pub struct BackupFile {
     pub name: String,
     /// Length in bytes.
     pub len: u64,
-    /// CRC-32C of its content; `None` for tables that are links, whose blocks have checksums of their own.
+    /// CRC-32C of its content. `None` for hard-linked tables, whose blocks have checksums of their own.
     pub crc: Option<u32>,
 }
 
-/// A damaged file that a backup does without.
+/// A damaged file left out of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
     /// Its path in the backup, where it would be.
@@ -55,30 +55,30 @@ pub struct LeftOut {
     pub family: String,
 }
 
-/// What the file says.
+/// The content of the file [`INFO`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupInfo {
     /// Tables are links.
     pub links: bool,
     /// The newest commit in it.
     pub seq: Seq,
-    /// Where its log ends.
+    /// End of its log.
     pub log_end: Lsn,
     /// Seconds since 1970.
     pub begun: u64,
     /// Seconds since 1970.
     pub finished: u64,
-    /// What the store's owner noted: names and values.
+    /// Notes of the store's owner: names and values.
     pub notes: Vec<(String, String)>,
-    /// Bytes of files that are further names of those of an earlier backup.
+    /// Bytes of files shared, as hard links, with an earlier backup.
     pub shared_bytes: u64,
-    /// Damaged files of the store that are not in it, once for each family.
+    /// Damaged files of the store, left out of the backup; one entry for each family in a file.
     pub left_out: Vec<LeftOut>,
     /// All files but this one.
     pub files: Vec<BackupFile>,
 }
 
-/// Refuses names that lead out of the backup, or that a line cannot hold.
+/// Refuses names outside the backup, and names a line cannot hold.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     match name.split('/').all(plain) && !name.chars().any(char::is_control) {
@@ -133,7 +133,7 @@ impl BackupInfo {
         self.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Numbers of the damaged files that it does without.
+    /// Numbers of the damaged files left out.
     pub(super) fn left_out_files(&self) -> BTreeSet<FileNo> {
         let name =
             |left_out: &LeftOut| TableStore::number_of(Path::new(&left_out.file).file_name()?.to_str()?);
@@ -191,8 +191,8 @@ impl BackupInfo {
     /// Reads the file of the backup in `dir`.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is not there: no backup, or one that did not finish. `Corruption`, with the line, for
-    /// one that is damaged or of a later version.
+    /// `InvalidArgument` if it is missing: no backup, or an unfinished one. `Corruption`, with the line, if
+    /// it is damaged or of a later version.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<BackupInfo> {
         let path = dir.join(INFO);
         if !disk.exists(&path)? {
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Lengths are checked against the files only later: a file that lies about them is refused then, not here.
+    /// Lengths are checked against the files only later: a wrong length is refused then, not here.
     #[test]
     fn lengths_beyond_all_bounds_are_summed_without_overflow() {
         let mut huge = info();

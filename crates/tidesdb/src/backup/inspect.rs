@@ -1,6 +1,6 @@
-//! A store for programs that show its files (`tidesdb-admin dump`): its log record by record, the names of its families,
-//! the tables that the manifest knows in a file. Changes nothing. Memory holds the manifest, the dictionary and one record,
-//! however large the store is.
+//! Reads the files of a store for `tidesdb-admin dump`: its log record by record, the names of its families,
+//! the tables of one file as the manifest lists them. Changes nothing. Memory holds the manifest, the
+//! dictionary and one record, however large the store is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::types::{FamilyId, FileNo, LogSegment, Lsn, DICTIONARY};
 use crate::version::OpenFor;
 use crate::wal::{self, BatchReader, RecordRef};
 
-/// Gets a record of a log with its position, and its segment where the manifest lists that.
+/// Receives each record of a log with its position, and its segment if the manifest lists one.
 pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) -> Result<()> + 'a;
 
 /// The outcome of reading a log.
@@ -27,26 +27,27 @@ pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) 
 pub struct LogRead {
     /// End of the last record, where no valid one follows, and why. `None`: damage, or the visitor, ended the reading.
     pub end: Option<(Lsn, Lsn, String)>,
-    /// Something that is no record follows the end: an interrupted write, or what the file held before.
+    /// The bytes after the end are no record: an interrupted write, or the file's former content.
     pub is_torn: bool,
-    /// Valid records after the end, which recovery discards.
+    /// Valid records after the end; recovery discards them.
     pub discarded: u64,
-    /// What is damaged.
+    /// The damage found.
     pub damage: Vec<Error>,
 }
 
-/// Keeps writers from the store in `dir`, as every reader does.
+/// Keeps writers from opening the store in `dir`, as every reader does.
 ///
 /// # Errors
-/// `Busy` with path and process while a writer has it.
+/// `Busy` with path and process while a writer has it open.
 pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn DirectoryLock>> {
     disk.lock_shared(&dir.join(LOCK))
 }
 
-/// Visits the records of the log that recovery reads, in order. `Interrupted` from `visit` ends the reading without an error.
+/// Visits the records of the log in the order in which recovery reads them. `Interrupted` from `visit` ends
+/// the reading without an error.
 ///
 /// # Errors
-/// Of manifest and `CURRENT`; I/O; the visitor's.
+/// Errors: of the manifest and `CURRENT`, I/O, the visitor's.
 pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>) -> Result<LogRead> {
     let state = open_versions(disk, dir, OpenFor::Read)?.state();
     let first = state.first_live_segment.max(1);
@@ -69,7 +70,7 @@ pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>)
     Ok(read)
 }
 
-/// Damage is a part of what was read; another error is the answer.
+/// Damage becomes a part of the result; other errors are returned.
 fn note(read: &mut LogRead, error: Error) -> Result<()> {
     match error.is_damage() {
         true => read.damage.push(error),
@@ -78,10 +79,10 @@ fn note(read: &mut LogRead, error: Error) -> Result<()> {
     Ok(())
 }
 
-/// The families' names, as far as dictionary and log tell them: damage of either hides names, and is no error here.
+/// The families' names from dictionary and log. Damage of either hides names, and is no error here.
 ///
 /// # Errors
-/// Of manifest and `CURRENT`; I/O.
+/// Errors: of the manifest and `CURRENT`, I/O.
 pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
     let versions = open_versions(disk, dir, OpenFor::Read)?;
     let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
@@ -110,8 +111,8 @@ pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyI
     Ok(names)
 }
 
-/// The tables that the manifest has in the file `number`, with their levels, by place. Of a second copy too, as if it
-/// were the first.
+/// The tables in the file `number` according to the manifest, with their levels, by place. A second copy of a
+/// file is read like the first.
 pub fn tables_of_file(disk: &Arc<dyn Disk>, dir: &Path, number: FileNo) -> Result<Vec<(u8, SsTableMeta)>> {
     let versions = open_versions(disk, dir, OpenFor::Read)?;
     let version = versions.current();

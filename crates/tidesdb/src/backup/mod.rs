@@ -1,16 +1,16 @@
-//! Online backups. A backup is what a crash at one moment would leave, without what lies after that moment: the
-//! manifest as it is then, the tables that it names, and the log from the manifest's first live segment up to a
-//! record of its own, which is queued between two commits. Recovery, which opens such an image after every crash,
-//! is what opens it here: every commit ordered before the point is there, none after it, prepared transactions
-//! wait for their decision, spilled runs are where the log says.
+//! Online backups. A backup is the image of the store that a crash at one moment would leave: the manifest at
+//! that moment, the tables it names, and a part of the log. The part runs from the manifest's first live
+//! segment up to a record of the backup's own, queued between two commits: the point. Recovery opens a backup
+//! as it opens the image after a crash. Every commit ordered before the point is in it, none after. Prepared
+//! transactions wait for their decision, spilled runs are at their places in the log.
 //!
-//! Writers are held for as long as it takes to queue that record and to note which files there are: no I/O is done
-//! and nothing is waited for meanwhile. The files cannot go while they are copied: versions keep their tables, the
-//! transactions theirs, and the log's segments are not reused until they are copied.
+//! Taking the point holds writers only while the record is queued and the live files are noted. No I/O and no
+//! wait happens meanwhile. The copied files stay until the end: versions keep their tables, transactions
+//! their runs, and no segment of the log is reused before it is copied.
 //!
-//! The destination is complete when its file [`INFO`] is there, which is written last, over files and directories that
-//! are synced. A failure removes what was written; a crash leaves a directory without that file, which `verify`
-//! and `restore` refuse.
+//! The file [`INFO`] completes the destination. It is written last, after all files and directories are
+//! synced. A failure removes the destination's files. A crash leaves a directory without [`INFO`], and
+//! `verify` and `restore` refuse it.
 //!
 //! ```text
 //! destination/
@@ -19,13 +19,13 @@
 //!   data/                 files that the owner added (definitions of an SQL server's tables)
 //! ```
 //!
-//! - `point`: what a backup takes and keeps, between two commits
-//! - `copy`: bytes from one file to another, with sum and pace
+//! - `point`: the files and the position of a backup, fixed between two commits
+//! - `copy`: copies bytes between files, with checksum and pace
 //! - [`info`]: the format of the file [`INFO`]
 //! - [`verify()`], [`restore()`], [`restore_part()`]: on finished backups, without a store
-//! - [`verify_store()`], [`repair()`]: on stores that are not open
+//! - [`verify_store()`], [`repair()`]: on stores without a running server
 //!
-//! Stands above the store, which knows of it no more than that one runs.
+//! This module stands above the store. The store knows only whether a backup is running.
 
 mod copy;
 pub mod info;
@@ -66,7 +66,7 @@ use crate::version::manifest::{self, ManifestWriter};
 use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
 
-/// Where the store stands in a backup, and what its owner added.
+/// Directories of a backup: the store, and the owner's files.
 const STORE: &str = "store";
 const DATA: &str = "data";
 
@@ -76,17 +76,17 @@ const SPACE_WAIT: Duration = Duration::from_secs(60);
 /// How a backup is taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackupOptions {
-    /// Tables are further names of the store's own files instead of copies: quick, and on the same file system only.
+    /// Hard-links tables to the store's files instead of copying them: quick, and on the same file system
+    /// only.
     pub links: bool,
 }
 
-/// How a caller follows a long piece of work.
+/// Callbacks by which a caller follows and stops a long operation.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Asked before each megabyte, and while something is waited for; true ends the work with
-    /// `Error::Interrupted`.
+    /// Called before each megabyte and during waits; true ends the operation with `Error::Interrupted`.
     pub stop: &'a dyn Fn() -> bool,
-    /// Told the bytes that are done and those there are.
+    /// Called with the bytes done and the bytes in all.
     pub progress: &'a dyn Fn(u64, u64),
 }
 
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Watch<'_> {
 }
 
 impl Watch<'static> {
-    /// Nobody looks.
+    /// No progress reports, no interruption.
     pub const NONE: Watch<'static> = Watch { stop: &|| false, progress: &|_, _| {} };
 }
 
@@ -117,7 +117,8 @@ struct Base {
     tables: HashMap<FileNo, BackupFile>,
 }
 
-/// A backup being taken, from [`Db::begin_backup`] to [`Backup::finish`]. Dropped before, it removes what it wrote.
+/// A backup being taken, from [`Db::begin_backup`] to [`Backup::finish`]. Removes its files if dropped
+/// before.
 pub struct Backup {
     store: Arc<Store>,
     maintenance: Arc<Maintenance>,
@@ -125,10 +126,10 @@ pub struct Backup {
     to: PathBuf,
     info: BackupInfo,
     point: Option<BackupPoint>,
-    /// Files and directories that were made, in this order.
+    /// Files and directories made so far, in this order.
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,
-    /// Bytes a second; 0: as fast as it goes.
+    /// Bytes a second; 0: no limit.
     rate: u64,
     base: Option<Base>,
     without_damaged: bool,
@@ -142,11 +143,12 @@ impl std::fmt::Debug for Backup {
 }
 
 impl Db {
-    /// Takes a backup of the store into `to`, which is empty or not there yet, while it is used; returns when it is
+    /// Takes an online backup of the store into `to`, an empty or missing directory; returns when it is
     /// complete and durable.
     ///
     /// # Errors
-    /// As [`Db::begin_backup`], [`Backup::take_point`] and [`Backup::finish`]; nothing is left in `to` then.
+    /// Errors: as [`Db::begin_backup`], [`Backup::take_point`] and [`Backup::finish`]; nothing is left in
+    /// `to` then.
     pub fn backup(&self, to: &Path, options: BackupOptions, watch: Watch<'_>) -> Result<BackupInfo> {
         let mut backup = self.begin_backup(to, options)?;
         backup.take_point(watch)?;
@@ -156,7 +158,7 @@ impl Db {
     /// Checks the destination and makes it. One backup at a time.
     ///
     /// # Errors
-    /// `InvalidArgument` for a destination that is not empty, or in the store's directory, or around it;
+    /// `InvalidArgument` for a destination with files in it, or inside or around the store's directory;
     /// `Busy` while another backup is taken; `ReadOnly` after a failure of the log; I/O.
     pub fn begin_backup(&self, to: &Path, options: BackupOptions) -> Result<Backup> {
         let store = self.store().clone();
@@ -215,8 +217,8 @@ impl Backup {
         self.make_directory(log_dir(&home))
     }
 
-    /// The last directory alone is made: a missing parent may be the place of a disk that is not mounted, and the backup
-    /// would fill the one below.
+    /// Makes only the last directory: a missing parent may be the mount point of an absent disk, and the
+    /// backup would fill the disk below.
     fn check_parent(&self) -> Result<()> {
         let Some(parent) = self.to.parent().filter(|parent| parent.parent().is_some()) else { return Ok(()) };
         match self.disk.exists(parent)? {
@@ -234,17 +236,18 @@ impl Backup {
         self.disk.create_dir_all(&path)
     }
 
-    /// Reads and writes table files and log at no more than so many bytes a second; 0: as fast as it goes.
+    /// Limits reads and writes of table files and log, in bytes a second; 0: no limit.
     pub fn set_rate(&mut self, bytes_a_second: u64) {
         self.rate = bytes_a_second;
     }
 
-    /// Shares table files with an earlier backup of this store: one that is in both with the same content becomes a
-    /// hard link to that backup's, in place of a copy. Both backups stay whole without each other. Every file of the
-    /// store is read and compared by its sum: a number alone proves nothing after a restore.
+    /// Shares table files with an earlier backup of this store. A file with the same content in both becomes
+    /// a hard link to the earlier backup's file, in place of a copy. Both backups stay whole without each
+    /// other. Every file of the store is read and compared by its checksum: equal numbers prove nothing after
+    /// a restore.
     ///
     /// # Errors
-    /// Those of [`BackupInfo::read`].
+    /// Errors: as [`BackupInfo::read`].
     pub fn set_base(&mut self, base: &Path) -> Result<()> {
         let dir = self.disk.resolve(base)?;
         let info = BackupInfo::read(&*self.disk, &dir)?;
@@ -256,19 +259,19 @@ impl Backup {
         Ok(())
     }
 
-    /// Leaves out table files that are damaged or missing, in place of failing. Their families cannot be read in the
-    /// restored store, as after the loss of a file; [`BackupInfo::left_out`] names them. Damage of the dictionary or the
-    /// log fails as before.
+    /// Leaves out damaged or missing table files, in place of failing. Their families cannot be read in the
+    /// restored store, as after the loss of a file. [`BackupInfo::left_out`] names them. Damage of the
+    /// dictionary or the log fails as before.
     pub fn leave_out_damaged(&mut self) {
         self.without_damaged = true;
     }
 
-    /// Fixes the point: everything that is ordered by now is in the backup, and nothing that comes later. Returns
-    /// the newest commit in it.
+    /// Fixes the point: the backup holds every commit ordered before it, and none after. Returns the newest
+    /// commit in it.
     ///
     /// # Errors
-    /// `DiskFull`, `BackpressureTimeout`, `Interrupted` while room in the log is waited for; `ReadOnly` when the log
-    /// fails.
+    /// `DiskFull`, `BackpressureTimeout` or `Interrupted` while it waits for room in the log; `ReadOnly` when
+    /// the log fails.
     pub fn take_point(&mut self, watch: Watch<'_>) -> Result<Seq> {
         let point = match self.point.take() {
             Some(taken) => taken,
@@ -279,11 +282,11 @@ impl Backup {
         Ok(self.info.seq)
     }
 
-    /// Copies a file of the store's owner; `name` is its path below the backup's `data`. It is synced by
-    /// [`Backup::finish`].
+    /// Copies a file of the store's owner; `name` is its path below the backup's `data`. [`Backup::finish`]
+    /// syncs it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that leads elsewhere, or is taken; I/O.
+    /// `InvalidArgument` for a name that leads elsewhere or is taken; I/O.
     pub fn add_file(&mut self, from: &Path, name: &str) -> Result<()> {
         let name = format!("{DATA}/{name}");
         info::check_name(&name)?;
@@ -304,7 +307,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Notes something for whoever restores it (a position in another log). One line.
+    /// Adds a note for the restore, as a position in another log. One line.
     ///
     /// # Errors
     /// `InvalidArgument` for a name with a space, or a value of several lines.
@@ -317,8 +320,8 @@ impl Backup {
     /// Copies everything, makes it durable, and completes the backup.
     ///
     /// # Errors
-    /// `InvalidArgument` without a point; `Corruption` for damage in the store, which names the file; `DiskFull`,
-    /// `Interrupted`, I/O: what was written is removed then.
+    /// `InvalidArgument` without a point; `Corruption` for damage in the store, with the file's name;
+    /// `DiskFull`, `Interrupted`, I/O. After an error the backup's files are removed.
     pub fn finish(mut self, watch: Watch<'_>) -> Result<BackupInfo> {
         let Some(mut point) = self.point.take() else {
             return Err(Error::InvalidArgument("a backup is finished before its point was taken".into()));
@@ -371,8 +374,8 @@ impl Backup {
         Ok(self.info.clone())
     }
 
-    /// Copies or links the file of `tables`, and reads every block of them. A backup that cannot be restored is none, and it
-    /// is now that its owner can do something about it. The file is in the page cache then.
+    /// Copies or links the file of `tables`, and reads every block of them. A backup must be restorable, and
+    /// its owner can act on damage only now. The file is in the page cache at this moment.
     fn take_table(
         &mut self,
         copier: &mut Copier<'_>,
@@ -410,8 +413,8 @@ impl Backup {
         self.list(&to, len, crc)
     }
 
-    /// Links the base's file `shared`, if it still has the bytes that the base's list says. False: it has not, and nothing
-    /// is at `to`. Errors: another file system, and a stop.
+    /// Links the base's file `shared`, if its bytes still match the base's list. False: they do not, and
+    /// nothing is at `to`. Errors: another file system, and a stop.
     fn share(&self, copier: &mut Copier<'_>, shared: &Path, to: &Path, len: u64, crc: u32) -> Result<bool> {
         copier.total += len;
         let found = self.link(shared, to, len).and_then(|()| copier.read(to, len));
@@ -429,8 +432,8 @@ impl Backup {
         Ok(false)
     }
 
-    /// Whether an error says that a table file of the store is damaged: one that could not be opened for want of
-    /// descriptors or memory is not.
+    /// Whether an error reports damage of a table file of the store. A failure to open it for want of
+    /// descriptors or memory is no damage.
     fn is_of_table(&self, error: &Error, number: FileNo) -> bool {
         self.store.versions.table_files().file_of(error) == Some(number)
             && match error {
@@ -442,7 +445,7 @@ impl Backup {
             }
     }
 
-    /// Goes on without a damaged file, if no table of the dictionary is in it.
+    /// Goes on without a damaged file, unless a table of the dictionary is in it.
     fn leave_out(&mut self, number: FileNo, tables: &[Arc<SsTable>], error: Error) -> Result<()> {
         let families: BTreeSet<FamilyId> = tables.iter().map(|table| table.meta().family).collect();
         if families.contains(&DICTIONARY) {
@@ -465,7 +468,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Reads the log as it was copied; an error names the file that it came from.
+    /// Reads the copied log; an error names the source file.
     fn check_log(&self, watch: Watch<'_>) -> Result<()> {
         let home = self.to.join(STORE);
         let origin = |path: PathBuf| match path.strip_prefix(&home) {
@@ -537,7 +540,7 @@ impl Backup {
         self.list(&to, len, Some(crc))
     }
 
-    /// Makes durable what was added, and all directories.
+    /// Syncs added files and all directories.
     fn sync(&self, watch: Watch<'_>) -> Result<()> {
         let data = self.to.join(DATA);
         for file in self.files.iter().filter(|file| file.starts_with(&data)) {
@@ -553,7 +556,7 @@ impl Backup {
         }
     }
 
-    /// Removes what was made; what cannot be removed stays, without the file that would make it a backup.
+    /// Removes the destination's files. Files it cannot remove stay, without [`INFO`], so they are no backup.
     fn remove_all(&self) {
         let gone = |path: &PathBuf| -> Result<()> {
             match self.disk.exists(path)? {

@@ -1,6 +1,7 @@
-//! A part of a backup becomes a store: the tables of some families, with the whole dictionary and log. Reading a few
-//! tables of a large backup then costs what these tables hold. The other families of such a store lack their files; reads
-//! of them fail as after the loss of a file. The store is for reading, and is thrown away.
+//! A part of a backup becomes a store: the tables of some families, with the whole dictionary and log.
+//! Reading a few tables of a large backup then costs no more than their size. The other families of such a
+//! store lack their files; reads of them fail as after the loss of a file. The store is for reading, and is
+//! thrown away.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,11 +20,11 @@ use crate::version::restoring::RESTORING;
 use crate::version::OpenFor;
 use crate::wal::log_dir;
 
-/// Which part of a backup is wanted.
+/// The wanted part of a backup.
 pub struct Part<'a> {
-    /// Whether a family is, by its name.
+    /// Whether a family is wanted, by its name.
     pub family: &'a dyn Fn(&[u8]) -> bool,
-    /// Whether a file of the owner's is, by its path below the backup's `data`.
+    /// Whether a file of the owner is wanted, by its path below the backup's `data`.
     pub file: &'a dyn Fn(&str) -> bool,
 }
 
@@ -33,13 +34,13 @@ impl std::fmt::Debug for Part<'_> {
     }
 }
 
-/// Makes a store in `store`, which is empty or not there yet, of a part of the backup in `from`, and puts the wanted files
-/// of its owner into `data`. Tables are hard links where the file system allows it; nothing changes them. Their blocks are
-/// checked when they are read, not here.
+/// Makes a store in `store`, an empty or missing directory, of a part of the backup in `from`. Puts the
+/// wanted files of the owner into `data`. Tables are hard links where the file system allows it; nothing
+/// changes them. Reads check their blocks, not this call.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no finished backup, for a backup without such a family, and for a `store` that is not empty;
-/// `Corruption` of manifest, dictionary, log, or a file that is copied; `DiskFull`, `Interrupted`, I/O.
+/// `InvalidArgument` for an unfinished backup, a backup without such a family, or a `store` with files in it;
+/// `Corruption` of manifest, dictionary, log, or a copied file; `DiskFull`, `Interrupted`, I/O.
 pub fn restore_part(
     disk: &Arc<dyn Disk>,
     from: &Path,
@@ -84,7 +85,7 @@ pub fn restore_part(
     Ok(info)
 }
 
-/// The files whose tables are of none of the wanted families, nor of the dictionary.
+/// The files without tables of a wanted family or of the dictionary.
 fn files_of_others(disk: &Arc<dyn Disk>, home: &Path, part: &Part<'_>) -> Result<HashSet<FileNo>> {
     let names = inspect::family_names(disk, home)?;
     let of_part = names.iter().filter(|(_, name)| (part.family)(name));

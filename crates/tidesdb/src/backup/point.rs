@@ -1,15 +1,15 @@
-//! The point of a backup: a place in the log between two commits, and the files that belong to it.
+//! The point of a backup: a place in the log between two commits, and the files of the backup.
 //!
-//! The order of the steps, each with what it excludes:
+//! The steps in their order, each with its guarantee:
 //! 1. No segment of the log is reused from here on.
-//! 2. Edits of the manifest are held off, so that the version does not change; running one is waited for here, where
-//!    it holds up nobody.
-//! 3. Between two commits, and while nothing is decided: a record of the backup's own is queued, the view and the
-//!    runs of prepared transactions are noted.
+//! 2. Edits of the manifest are held off, so the version does not change. A running edit is waited for
+//!    here, where the wait holds up no commit.
+//! 3. Between two commits, and while nothing is decided, a record of the backup's own is queued. The view
+//!    and the runs of prepared transactions are noted.
 //!
-//! What the manifest names lies before the record; what the log names, from the manifest's first live segment up to
-//! the record, is in files that the view or a prepared transaction keeps. A run that was committed and installed is
-//! in the version; one that was rolled back before the record is not needed.
+//! The manifest names only files from before the record. The log from the manifest's first live segment up to
+//! the record names only files kept by the view or by a prepared transaction. A committed and installed run
+//! is in the version. A run rolled back before the record is not needed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use crate::types::{FileNo, Lsn, Seq};
 use crate::version::{Edit, LiveFile, TableHandle, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
 
-/// The body of the record that marks the point: no changes, and where it came to stand.
+/// The body of the record of the point: no changes. It keeps the record's place in the log.
 struct Mark {
     body: Vec<u8>,
     end: AtomicU64,
@@ -45,7 +45,7 @@ impl WalBytes for Mark {
 pub(super) struct LogPart {
     /// Number of the physical file.
     pub number: FileNo,
-    /// Its first bytes, so many.
+    /// Bytes to copy, from the file's start.
     pub bytes: u64,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct BackupPoint {
     ticket: Ticket,
     manifest: FileNo,
     snapshot: Edit,
-    /// Keep their files. Not the view: that would keep its memtables, as much memory again for as long as the copying
-    /// takes.
+    /// Keep their files. The view is not kept: it would keep its memtables, as much memory again while the
+    /// copying lasts.
     version: Arc<Version>,
     runs: Vec<TableHandle>,
     run_files: Vec<Arc<LiveFile>>,
@@ -115,7 +115,7 @@ impl BackupPoint {
         self.seq
     }
 
-    /// The state at the point, of a log that ends at `log_end`.
+    /// The state at the point, for a log with the end `log_end`.
     pub(super) fn snapshot(&self, log_end: Lsn) -> Edit {
         let mut snapshot = self.snapshot.clone();
         // The store has prepared segments that the backup does not copy.
@@ -123,7 +123,7 @@ impl BackupPoint {
         snapshot
     }
 
-    /// A number that no file of the store has.
+    /// A number free of files in the store.
     pub(super) fn manifest_number(&self) -> FileNo {
         self.manifest
     }
@@ -149,13 +149,13 @@ impl BackupPoint {
         by_file
     }
 
-    /// Where the log ends: after the mark. Waits until it is written.
+    /// End of the log, just after the mark. Waits until the mark is written.
     pub(super) fn log_end(&self, store: &Store) -> Result<Lsn> {
         store.wal.wait_written_unless_full(self.ticket)?;
         Ok(Lsn(self.mark.end.load(Ordering::Acquire)))
     }
 
-    /// The parts of the log that the backup has, oldest first.
+    /// The backup's parts of the log, oldest first.
     pub(super) fn segments(&self, store: &Store) -> Result<Vec<LogPart>> {
         let end = self.log_end(store)?;
         let first = self.snapshot.first_live_segment.unwrap_or(0);
@@ -179,7 +179,7 @@ impl BackupPoint {
         Ok(parts)
     }
 
-    /// The log is copied: its segments may be reused.
+    /// Lets the log's segments be reused, after the log is copied.
     pub(super) fn release_log(&mut self) {
         self.log = None;
     }

@@ -1,8 +1,10 @@
-//! A damaged store whose server is down: a list of the damage, and a store elsewhere with all the rest.
+//! Checks a damaged store while its server is down: lists the damage, and makes a store elsewhere of the
+//! rest.
 //!
-//! Both only read the store, under the lock of a reader. The copy is made of whole files where these are whole; of a file
-//! with damage each table is written anew from the blocks that can be read. A log with damage is replayed up to that, and
-//! what it gives goes to files. As a restore does, a copy marks its directory until it is complete.
+//! Both operations only read the store, under a reader's lock. The copy takes undamaged files as a whole. In
+//! a damaged file, each table is written anew from its readable blocks. A damaged log is replayed up to the
+//! damage, and the replayed changes go to files. As in a restore, the copy's directory is marked until it is
+//! complete.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -34,32 +36,32 @@ use crate::wal;
 /// Bytes of a memtable.
 const MEMTABLE: usize = 64 << 20;
 
-/// Most places in a row that cannot be read before the rest of a table is given up.
+/// Unreadable places in a row after which the rest of a table is given up.
 const MOST_IN_A_ROW: usize = 64;
 
 /// Longest part of a key in a message, in bytes.
 const KEY_SHOWN: usize = 32;
 
-/// What was read of a store.
+/// The outcome of reading a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreCheck {
     /// Tables.
     pub tables: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// What is damaged, or was left out: a line each, with file and table.
+    /// Damaged or left out parts: a line each, with file and table.
     pub damage: Vec<String>,
-    /// Names of the families that it was found in. Others of their owner's, which depend on them, may not fit any more.
+    /// Names of the families with damage. Other families of their owner may no longer match them.
     pub families: BTreeSet<String>,
-    /// The log is damaged: families that it changed may not fit others.
+    /// The log is damaged: families it changed may not match others.
     pub is_log_cut: bool,
 }
 
-/// Reads the whole store in `dir`, whose server is down, and lists what is damaged in it. Changes nothing.
+/// Reads the whole store in `dir` while its server is down, and lists the damage in it. Changes nothing.
 ///
 /// # Errors
-/// `Busy` while the store is open for writing; `InvalidArgument` where there is none; `Corruption` of its manifest, which
-/// nothing can replace; `Interrupted`; I/O.
+/// `Busy` while the store is open for writing; `InvalidArgument` without a store; `Corruption` of its
+/// manifest, for which there is no replacement; `Interrupted`; I/O.
 pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
     let survey = Survey::of(disk, dir, watch)?;
     let mut check = StoreCheck::default();
@@ -79,11 +81,12 @@ pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Resul
     Ok(check)
 }
 
-/// Makes a store in `to`, which is empty or not there yet, of all that can be read of the one in `from`, whose server is
-/// down. Lists what it leaves out. Of keys in a place that could not be read older rows may be found in it.
+/// Makes a store in `to`, an empty or missing directory, of the readable parts of the store in `from`, while
+/// its server is down. Lists the left out parts. Keys of an unreadable place may show older rows.
 ///
 /// # Errors
-/// As [`verify_store`]; `InvalidArgument` for a `to` that is not empty or lies in `from`, or around it; `DiskFull`.
+/// Errors: as [`verify_store`]; `InvalidArgument` for a `to` with files in it, or inside or around `from`;
+/// `DiskFull`.
 pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
     let (from, to) = (disk.resolve(from)?, disk.resolve(to)?);
     if to.starts_with(&from) || from.starts_with(&to) {
@@ -129,13 +132,13 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     Ok(check)
 }
 
-/// A store as it can be read.
+/// The readable parts of a store.
 struct Survey {
     versions: VersionSet,
-    /// What is wrong with the file that names the manifest.
+    /// Damage of the file with the manifest's name.
     lost_name: Option<String>,
     names: HashMap<FamilyId, (String, FamilyOptions)>,
-    /// `None`: no part of the log can be used.
+    /// `None`: no part of the log is usable.
     replayed: Option<Replayed>,
     log_damage: Option<Error>,
     _lock: Box<dyn DirectoryLock>,
@@ -190,7 +193,7 @@ impl Survey {
         self.replayed.as_ref().map_or(&[], |replayed| &replayed.flushables)
     }
 
-    /// Sequence number of the newest commit that could be read.
+    /// Sequence number of the newest readable commit.
     fn newest(&self) -> Seq {
         self.replayed.as_ref().map_or(0, |replayed| replayed.newest).max(self.versions.state().last_seq)
     }
@@ -209,7 +212,7 @@ impl Survey {
         check.families.extend(self.names.get(&family).map(|(name, _)| name.clone()));
     }
 
-    /// Every table that the manifest names, by family and level.
+    /// Every table in the manifest, by family and level.
     fn tables(&self) -> Vec<(FamilyId, u8, TableHandle)> {
         let version = self.versions.current();
         let mut families: Vec<_> = version.families().collect();
@@ -221,7 +224,7 @@ impl Survey {
         families.into_iter().flat_map(of).collect()
     }
 
-    /// The tables of runs that the log names.
+    /// The tables of the runs named in the log.
     fn runs(&self) -> Vec<TableHandle> {
         let mut runs = Vec::new();
         for flushable in self.flushables() {
@@ -247,7 +250,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Puts what a damaged log gives up to its damage into files of the new store.
+    /// Writes the changes of a damaged log, up to the damage, into files of the new store.
     fn flush_log(&self, disk: &Arc<dyn Disk>, to: &Path, check: &mut StoreCheck) -> Result<()> {
         let Some(error) = &self.log_damage else { return Ok(()) };
         let newest = self.replayed.as_ref().map_or(0, |replayed| replayed.newest);
@@ -278,7 +281,7 @@ struct StoreCopy<'a> {
 }
 
 impl StoreCopy<'_> {
-    /// Copies the tables that the manifest names; the manifest of the copy.
+    /// Copies the manifest's tables; returns the manifest of the copy.
     fn tables(&mut self, survey: &Survey, check: &mut StoreCheck) -> Result<Edit> {
         let (mut edit, _) = survey.versions.capture();
         // The dictionary gets its second copy again when it is flushed.
@@ -359,7 +362,7 @@ impl StoreCopy<'_> {
         Ok(whole)
     }
 
-    /// Writes a table anew, without the blocks that cannot be read; what these are.
+    /// Writes a table anew without its unreadable blocks; returns these.
     fn salvage(
         &self,
         table: &TableHandle,
@@ -418,7 +421,7 @@ impl StoreCopy<'_> {
         Ok((Some(meta), lost))
     }
 
-    /// Copies the runs of large transactions that the log names.
+    /// Copies the runs of large transactions named in the log.
     fn runs(&mut self, survey: &Survey, check: &mut StoreCheck) -> Result<()> {
         survey.check_runs(self.watch, check)?;
         let mut files: Vec<FileNo> =
@@ -451,12 +454,12 @@ impl StoreCopy<'_> {
     }
 }
 
-/// What keeps a table from being read as a whole.
+/// The first error of reading a whole table, if it is damage.
 fn damage_of(table: &SsTable, watch: Watch<'_>) -> Result<Option<Error>> {
     unreadable(table.verify_unless(watch.stop).map(|_| ()))
 }
 
-/// The error, if it is one of bytes that cannot be read; others are passed on.
+/// The error, if it reports unreadable bytes; other errors are passed on.
 fn unreadable(result: Result<()>) -> Result<Option<Error>> {
     match result {
         Ok(()) => Ok(None),

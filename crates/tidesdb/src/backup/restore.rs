@@ -1,5 +1,5 @@
-//! A backup becomes a store, and its other files go where their owner wants them. Verified first; the store is
-//! marked with a file until all is there and durable, and is refused at opening until then.
+//! Makes a store of a backup, and copies the owner's files to the owner's directory. The backup is verified
+//! first. A file marks the store until all is there and durable, and a marked store is refused at opening.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::version::restoring::RESTORING;
 
-/// Written into the directory of the owner's files by a restore: its content says from where. The owner removes it
-/// when it has dealt with what a backup brings along.
+/// A restore writes this file into the directory of the owner's files. It holds the path of the backup. The
+/// owner removes it after it has handled the restored files.
 const RESTORED: &str = "tidesdb_restored";
 
-/// Name of files that hold options of a folder of the owner's; one that is there already stays.
+/// Name of files with options of a folder of the owner; an existing one stays.
 const FOLDER_OPTIONS: &str = "db.opt";
 
-/// Verifies the backup in `from` and makes a store of it in `store`, which is empty or not there yet. What its owner
-/// added goes to `data`, an existing directory, into which a file `tidesdb_restored` is written too; files that are there
-/// already with the same content stay. The backup stays as it is.
+/// Verifies the backup in `from` and makes a store of it in `store`, an empty or missing directory. The
+/// owner's files go to `data`, an existing directory, along with a file `tidesdb_restored`. Files of equal
+/// content already in `data` stay. The backup does not change.
 ///
 /// # Errors
-/// Those of [`verify()`]; `InvalidArgument` for a `store` that is not empty, or a file in `data` that is another one:
-/// nothing is changed then. Others (`DiskFull`, `Interrupted`, I/O) leave a store that is not opened.
+/// Errors: as [`verify()`]; `InvalidArgument` for a `store` with files in it, or a different file in `data`:
+/// nothing is changed then. After other errors (`DiskFull`, `Interrupted`, I/O) the incomplete store is
+/// refused at opening.
 pub fn restore(
     disk: &Arc<dyn Disk>,
     from: &Path,
@@ -100,7 +101,7 @@ pub fn restore(
     Ok(info)
 }
 
-/// Whether a store's directory has nothing in it but the file of the lock.
+/// Whether a store's directory is empty but for the lock file.
 pub(super) fn is_free(disk: &dyn Disk, store: &Path) -> Result<bool> {
     Ok(disk.list(store)?.iter().all(|name| name == LOCK))
 }
@@ -116,7 +117,7 @@ fn wal_of(store: &Path) -> PathBuf {
     crate::wal::log_dir(store)
 }
 
-/// The owner's files that are missing in `data`, and where they go.
+/// The owner's files not yet in `data`, and their destinations.
 fn data_files<'a>(
     disk: &dyn Disk,
     info: &'a BackupInfo,
@@ -151,7 +152,7 @@ fn data_files<'a>(
     Ok(missing)
 }
 
-/// What a file of the owner's is called while it is being written.
+/// The name of an owner's file during its writing.
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(".part");

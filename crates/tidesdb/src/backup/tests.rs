@@ -1,4 +1,4 @@
-//! Backups and restores on the faulty disk: what they hold, and what comes in between.
+//! Tests of backups and restores on the faulty disk: their content, and faults in between.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -68,8 +68,8 @@ fn a_backup_keeps_no_memtable() {
     backup.finish(Watch::NONE).expect("is complete");
 }
 
-/// The file of a large transaction that was prepared at the backup's moment stands in the log alone. It is rolled back,
-/// and the store is killed: a copy of the next backup that skips known names must not take another file for it.
+/// The file of a large transaction, prepared at the backup's point, is named only in the log. It is rolled
+/// back, and the store is killed. A copy of the next backup by known names must not take another file for it.
 #[test]
 fn numbers_of_a_backups_files_do_not_come_again() {
     let disk = FaultyDisk::new(1);
@@ -102,7 +102,7 @@ fn numbers_of_a_backups_files_do_not_come_again() {
     db.close().expect("closes");
 }
 
-/// A backup of a store in `/s`, which is gone then.
+/// A backup of a store in `/s`; the store is removed afterwards.
 fn backed_up(disk: &FaultyDisk) {
     let db = open(disk);
     fill(&db, 0);
@@ -117,7 +117,7 @@ fn backed_up(disk: &FaultyDisk) {
 
 const INTO: &str = "/into";
 
-/// Restores into `/into`; `meanwhile` is called as often as progress is told.
+/// Restores into `/into`; `meanwhile` is called with each progress report.
 fn restored(disk: &FaultyDisk, meanwhile: &dyn Fn()) -> crate::error::Result<()> {
     disk.create_dir_all(Path::new("/data")).expect("makes");
     let watch = Watch { stop: &|| false, progress: &|_, _| meanwhile() };
@@ -206,7 +206,7 @@ fn a_backup_of_a_damaged_store_fails_and_names_the_file() {
     }
 }
 
-/// Takes a backup that goes on without damaged files.
+/// Takes a backup that leaves out damaged files.
 fn without_damaged(db: &Db, links: bool) -> crate::error::Result<BackupInfo> {
     let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions { links })?;
     backup.leave_out_damaged();

@@ -1,5 +1,5 @@
-//! Whether a backup is whole: every file is there with its length and sum, every block of every table verifies, the
-//! manifest and the log read to their ends, and the log ends where it ended when it was copied.
+//! Verifies a backup. Every file is there with its length and checksum, and every block of every table is
+//! valid. The manifest and the log read to their ends, and the log ends at the end noted by the backup.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const MEMTABLE: usize = 16 << 20;
 /// Reads the whole backup in `from` and checks it. Changes nothing.
 ///
 /// # Errors
-/// `InvalidArgument` for what is not a finished backup; `Corruption` with file and offset; `Interrupted`; I/O.
+/// `InvalidArgument` for an unfinished backup; `Corruption` with file and offset; `Interrupted`; I/O.
 pub fn verify(disk: &Arc<dyn Disk>, from: &Path, watch: Watch<'_>) -> Result<BackupInfo> {
     let info = BackupInfo::read(&**disk, from)?;
     let (mut done, total) = (0, info.bytes());
@@ -50,7 +50,7 @@ pub fn verify(disk: &Arc<dyn Disk>, from: &Path, watch: Watch<'_>) -> Result<Bac
     Ok(info)
 }
 
-/// Reads the log of the store in `home` to its end, which is that of the backup.
+/// Reads the log of the store in `home` to its end, and compares it with the backup's end of the log.
 pub(super) fn check_log(
     disk: &Arc<dyn Disk>,
     home: &Path,
@@ -83,7 +83,7 @@ fn read_log(
     }
 }
 
-/// The tables of a store that no server has open.
+/// The tables of a store not open in any server.
 pub(super) fn open_versions(disk: &Arc<dyn Disk>, dir: &Path, purpose: OpenFor) -> Result<VersionSet> {
     let (tables, cache) = (TableStore::new(disk.clone(), dir, OPEN_FILES), BlockCache::new(CACHE));
     VersionSet::open(disk.clone(), dir, tables, cache, purpose)

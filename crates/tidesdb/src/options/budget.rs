@@ -1,11 +1,12 @@
-//! Sizes of a store within the memory that it may take: what a program starts with on any machine and in any container.
+//! Divides the memory available to a store among its parts: the defaults of a program on any machine and in
+//! any container.
 
 use crate::error::{Error, Result};
 
 const MB: u64 = 1 << 20;
-/// The cache, and each of the two write buffers, get no less than this when nobody set them and there is room.
+/// Least size of the cache, and of each of the two write buffers, if nobody set them and there is room.
 const LEAST: (u64, u64) = (16 * MB, 32 * MB);
-/// What the program around the store and the page cache are left: a quarter of the memory, within these bounds, and no
+/// Memory left to the program around the store and to the page cache: a quarter, within these bounds, and no
 /// more than half.
 const ROOM: (u64, u64) = (128 * MB, 2048 * MB);
 
@@ -18,7 +19,7 @@ pub struct Size {
     pub is_set: bool,
 }
 
-/// A budget for all memory of a store, and the sizes that it has to hold.
+/// A budget for all memory of a store, and the sizes within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// The bound on all memory; where nobody set it, `bytes` is ignored.
@@ -30,13 +31,13 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The plan for a process that may take `available` bytes (0: unknown), with all sizes decided; `is_set` stays.
+    /// The plan for a process with `available` bytes (0: unknown), with all sizes decided; `is_set` stays.
     ///
-    /// A budget that nobody set is half of `available`, or what the set sizes need with a quarter for the rest, as far as
-    /// the program around leaves that. Sizes that nobody set shrink until all fits; those that are set are reduced in
-    /// proportion where even then it does not.
+    /// An unset budget is half of `available`, or the set sizes and a quarter for the rest, as far as the
+    /// program around leaves that. Unset sizes shrink until all fits. If they do not fit even then, set sizes
+    /// are reduced in proportion.
     ///
-    /// Errors: `InvalidArgument` when a budget that is set is below what is set in it.
+    /// Errors: `InvalidArgument` when a set budget is below the sizes set in it.
     pub fn fit(self, available: u64) -> Result<MemoryPlan> {
         let (set, needed) = (self.sum_of(Size::if_set), self.needed());
         let budget = match (self.budget.is_set, available) {
@@ -83,12 +84,12 @@ impl MemoryPlan {
         Ok(MemoryPlan { budget: Size { bytes: budget, ..self.budget }, block_cache, write_buffer })
     }
 
-    /// What the sizes take together: the cache and two write buffers.
+    /// The sizes together: the cache and two write buffers.
     pub fn sum(&self) -> u64 {
         self.sum_of(|size, _| size.bytes)
     }
 
-    /// The same with the least of sizes that nobody set.
+    /// The same with the least sizes in place of unset ones.
     fn needed(&self) -> u64 {
         self.sum_of(Size::least)
     }
@@ -122,7 +123,7 @@ fn with_the_rest(sizes: u64) -> u64 {
     sizes.saturating_add(sizes / 4)
 }
 
-/// What is left to others.
+/// Memory left to others.
 fn room(available: u64) -> u64 {
     (available / 4).clamp(ROOM.0, ROOM.1).min(available / 2)
 }

@@ -1,7 +1,7 @@
-//! Options that change while a store is open.
+//! Options of an open store that can change.
 //!
-//! [`LiveOptions`] is a plain copy of their values, as an owner reads and gives them. [`LiveValues`] has those in
-//! force: commits and statements read them without a latch. One change at a time replaces them
+//! [`LiveOptions`] is a plain copy of their values, for an owner to read and set. [`LiveValues`] has the
+//! values in force: commits and statements read them without a latch. One change at a time replaces them
 //! ([`Db::set_live_options`](crate::internal::db::Db::set_live_options)).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use crossbeam_utils::CachePadded;
 
 use super::{Options, SyncMode};
 
-/// The options of an open store that can change; see [`Options`] for what each does.
+/// The changeable options of an open store; [`Options`] describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// Counts for the memtable that takes writes now: a smaller size seals it at the next commit.
+    /// Applies to the active memtable: a smaller size seals it at the next commit.
     pub write_buffer_size: usize,
     /// A smaller cache evicts before the change returns.
     pub block_cache_size: usize,
@@ -23,7 +23,7 @@ pub struct LiveOptions {
     pub sync_mode: SyncMode,
     /// Longest time between background syncs, in microseconds.
     pub sync_interval_us: u64,
-    /// A thread that is one too many ends its merge first.
+    /// A surplus thread ends its merge first.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
@@ -65,7 +65,7 @@ impl LiveOptions {
         }
     }
 
-    /// What differs from `before`, one line for the log; empty: nothing.
+    /// The differences from `before`, in one line for the log; empty: none.
     pub(crate) fn changes(&self, before: &LiveOptions) -> String {
         let shown = |options: &LiveOptions| {
             [
@@ -88,7 +88,7 @@ impl LiveOptions {
     }
 }
 
-/// The values in force. Read by every commit, written by nobody most of the time: lines of their own.
+/// The values in force. Every commit reads them and writes are rare: they have cache lines of their own.
 #[derive(Debug)]
 pub(crate) struct LiveValues(CachePadded<Cells>);
 
@@ -98,7 +98,7 @@ struct Cells {
     block_cache_size: AtomicUsize,
     max_memory: AtomicU64,
     sync_mode: AtomicU8,
-    /// Every answered commit is durable; lags behind a stricter `sync_mode` until a sync has made it so.
+    /// Every answered commit is durable; lags behind a stricter `sync_mode` until a sync makes it true.
     all_durable: AtomicBool,
     sync_interval_us: AtomicU64,
     compaction_threads: AtomicUsize,
@@ -137,7 +137,7 @@ impl LiveValues {
         }
     }
 
-    /// All but the sync mode.
+    /// Sets all values but the sync mode.
     pub(crate) fn set(&self, to: &LiveOptions) {
         self.0.write_buffer_size.store(to.write_buffer_size, Ordering::Relaxed);
         self.0.block_cache_size.store(to.block_cache_size, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl LiveValues {
         self.0.max_memory.load(Ordering::Relaxed)
     }
 
-    /// The mode of commits that are not answered yet.
+    /// The mode of commits not answered yet.
     pub(crate) fn sync_mode(&self) -> SyncMode {
         match self.0.sync_mode.load(Ordering::SeqCst) {
             0 => SyncMode::None,

@@ -1,11 +1,11 @@
-//! The memory that this process may take: the machine's, or less where a control group (cgroup v1 or v2) limits it, as
-//! in a container.
+//! The memory available to this process: the machine's, or less in a container with a control group (cgroup
+//! v1 or v2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of memory that this process may take: the least of the machine's memory and the limits of the control groups
-/// above the process. `None` where `/proc` does not tell.
+/// Bytes of memory available to this process: the least of the machine's memory and the limits of the control
+/// groups above the process. `None` if `/proc` does not tell.
 pub fn available_memory() -> Option<u64> {
     let root = Path::new("/");
     [machine_memory(root), group_limit(root)].into_iter().flatten().min()
@@ -18,16 +18,16 @@ fn machine_memory(root: &Path) -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// The least limit on memory of the process's control groups and those above them.
+/// The least memory limit of the process's control groups and those above them.
 fn group_limit(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mounts = fs::read_to_string(root.join("proc/self/mountinfo")).ok()?;
     mounts.lines().filter_map(|line| Mount::parse(line)?.limit(root, &groups)).min()
 }
 
-/// A mounted hierarchy with the controller of memory.
+/// A mounted hierarchy with the memory controller.
 struct Mount<'a> {
-    /// The part of the hierarchy that is mounted.
+    /// The mounted part of the hierarchy.
     top: &'a str,
     point: PathBuf,
     is_v2: bool,
