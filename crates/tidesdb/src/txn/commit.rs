@@ -20,19 +20,19 @@ use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
-/// Batches above this go to the log before `order`, so that a slot's work there is bounded.
+/// Batches above this size go to the log before `order`, to bound the work of a slot there.
 const LARGE_BATCH: usize = 1 << 20;
 
 /// Longest wait for a place among the committers or for room in the log.
 pub(crate) const SPACE_WAIT: Duration = Duration::from_secs(60);
 
-/// Commits between two looks at the snapshot slots.
+/// Commits between two checks of the snapshot slots.
 const OLDEST_SNAPSHOT_EVERY: u64 = 32;
 
-/// A clock is read for one commit of so many, by its sequence number.
+/// The clock is read for one commit in so many, by its sequence number.
 pub(crate) const COMMITS_PER_SAMPLE: u64 = 64;
 
-/// How the commit's place in the log looks.
+/// The form of a commit in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The batch and its marker are one record.
@@ -41,7 +41,7 @@ enum Form {
     Marker(u64),
 }
 
-/// A transaction between `prepare` and its end, with all that `order` needs.
+/// A transaction between `prepare` and its end, with everything `order` needs.
 #[derive(Debug)]
 pub struct PreparedCommit {
     batch: Arc<CommitBatch>,
@@ -49,14 +49,14 @@ pub struct PreparedCommit {
     reservation: Option<LogSpace>,
     two_phase: bool,
     sync: SyncMode,
-    /// A stricter mode that the store has by the end counts for it.
+    /// A stricter mode of the store at the end applies.
     follows_store: bool,
     _place: CommitPlace,
 }
 
 impl PreparedCommit {
-    /// The transaction, if it is in the log and neither ordered nor rolled back; gives back what it
-    /// reserved. An ordered one must be finished instead.
+    /// The transaction, if it is in the log and neither ordered nor rolled back; releases its reservations.
+    /// An ordered one must be finished instead.
     pub(crate) fn to_xa_prepared(&self) -> Option<XaPrepared> {
         match self.form {
             Form::Marker(id) if self.batch.ordered().is_none() => {
@@ -66,13 +66,13 @@ impl PreparedCommit {
         }
     }
 
-    /// The end of the commit need not wait for a sync, whatever the mode: nobody was promised anything yet.
+    /// The end of the commit need not wait for a sync in any mode: nobody was promised anything yet.
     pub(crate) fn needs_no_sync(&mut self) {
         self.sync = SyncMode::None;
         self.follows_store = false;
     }
 
-    /// Bytes of memory that the changes take.
+    /// Bytes of memory of the changes.
     pub(crate) fn memory(&self) -> usize {
         self.batch.memory()
     }
@@ -83,14 +83,14 @@ impl PreparedCommit {
     }
 }
 
-/// A second transaction of one xid: a decision could not tell which it is for.
+/// The error for a second transaction with the same xid: a decision could not tell them apart.
 fn same_xid() -> Error {
     Error::InvalidArgument("another prepared transaction has this xid: decide that one first".into())
 }
 
 impl Transactions {
-    /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an xid
-    /// it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
+    /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an
+    /// xid it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
     pub(crate) fn prepare(
         &self,
         batch: &WriteBatch,
@@ -123,7 +123,7 @@ impl Transactions {
         }
     }
 
-    /// The changes as a commit takes them: in memory, or as runs that are durable.
+    /// The changes in the form of a commit: in memory, or as durable runs.
     fn batch_of(&self, batch: &WriteBatch, owner: &LockOwner) -> Result<Arc<CommitBatch>> {
         if batch.runs().is_empty() {
             return Ok(Arc::new(batch.to_commit_batch()));
@@ -133,7 +133,7 @@ impl Transactions {
         Ok(Arc::new(CommitBatch::spilled(runs)))
     }
 
-    /// As [`Transactions::prepare`] for a batch made already, in one phase.
+    /// As [`Transactions::prepare`], for a complete batch, in one phase.
     pub(crate) fn prepare_batch(
         &self,
         batch: Arc<CommitBatch>,
@@ -157,8 +157,8 @@ impl Transactions {
         Ok(prepared)
     }
 
-    /// Two-phase prepare of a transaction that waits for a decision from outside of the commit path: it
-    /// takes no place and no memtable room until [`Transactions::wake`], and what it takes of the log is bounded.
+    /// Two-phase prepare of a transaction to be decided from outside the commit path. It takes no place and
+    /// no memtable room until [`Transactions::wake`], and its part of the log is bounded.
     pub(crate) fn prepare_xa(
         &self,
         batch: &WriteBatch,
@@ -183,7 +183,8 @@ impl Transactions {
         Ok(XaPrepared { id, batch })
     }
 
-    /// What `order` needs, for an XA-prepared transaction. May wait; when it fails the transaction is as before.
+    /// Prepares an XA-prepared transaction for `order`. May wait; after an error the transaction is as
+    /// before.
     pub(crate) fn wake(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
         self.store.check_writable()?;
         // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
@@ -205,7 +206,7 @@ impl Transactions {
         self.log_rollback(xa_prepared.id, &xa_prepared.batch, room, true)
     }
 
-    /// Reserves what `order` needs: a place among the committers, room in the memtable and in the log.
+    /// Reserves for `order` a place among the committers, and room in the memtable and in the log.
     fn reserve(
         &self,
         batch: Arc<CommitBatch>,
@@ -242,7 +243,7 @@ impl Transactions {
         })
     }
 
-    /// What a prepare says beside its batch.
+    /// The head of a prepare record: all but its batch.
     fn head_of(&self, xid: &[u8], owner: &LockOwner, batch: &WriteBatch) -> Arc<PreparedHead> {
         let is_written = |family, key: &[u8]| {
             batch.get(family, key).is_some() || batch.runs().get(family, key).is_ok_and(|hit| hit.is_some())
@@ -257,9 +258,9 @@ impl Transactions {
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 
-    /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a bound
-    /// it will be XA-prepared. `decision` is room for its rollback, taken where the prepare is refused after it was
-    /// queued.
+    /// Logs a prepare and syncs it, in every mode: its coordinator's log may name it from now on. With a
+    /// bound, the transaction will be XA-prepared. `decision` is room for its rollback, used if the prepare
+    /// is refused after it was queued.
     fn log_prepare(
         &self,
         id: u64,
@@ -292,8 +293,9 @@ impl Transactions {
         durable
     }
 
-    /// Undoes a prepare that is queued and refused. For want of room in the log: its rollback follows it there when
-    /// there is room, and nobody waits for that. Until then a crash finds it undecided or not at all.
+    /// Undoes a queued and refused prepare. Refused for want of room in the log, its rollback follows once
+    /// there is room; nobody waits for it. Until then, recovery after a crash finds the transaction undecided
+    /// or not at all.
     fn withdraw(&self, id: u64, batch: &CommitBatch, decision: Option<LogSpace>, error: &Error) {
         if let (Error::DiskFull(_), Some(room)) = (error, decision) {
             let ticket =
@@ -305,7 +307,7 @@ impl Transactions {
         self.prepared.remove(id);
     }
 
-    /// Gives up the runs of refused prepares whose rollback is durable; true when there were some.
+    /// Releases the runs of refused prepares with a durable rollback; true if there were some.
     pub(crate) fn give_up_withdrawn(&self) -> bool {
         let durable = self.store.wal.durable_ticket();
         let mut withdrawn = self.withdrawn.lock();
@@ -319,7 +321,7 @@ impl Transactions {
         withdrawn.len() < before
     }
 
-    /// Room for the decision of a transaction: what is kept for it, or new.
+    /// Room for the decision of a transaction: its kept room, or new room.
     fn decision_room(&self, id: u64, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
         match self.prepared.take_decision_room(id) {
             Some(room) => Ok(room),
@@ -332,7 +334,7 @@ impl Transactions {
         BatchRoom::of(bytes, batch, |bytes| self.log_room(bytes, Purpose::Ordinary, wait_limit))
     }
 
-    /// Queues `record`, which has the batch, and the names of the batch's runs before it.
+    /// Queues the names of the batch's runs, then `record`, which contains the batch.
     fn log_batch(&self, id: u64, room: BatchRoom, batch: &CommitBatch, record: Record) -> Ticket {
         if let Some(runs) = batch.runs() {
             runs.keep(&self.store.versions);
@@ -371,8 +373,8 @@ impl Transactions {
         });
     }
 
-    /// Orders a transaction whose changes are in `runs`, and rotates the memtable in the same step: what was
-    /// ordered before lies below the runs, what comes after above. `marker` is room in the log.
+    /// Orders a transaction with changes in `runs`, and rotates the memtable in the same step. Earlier
+    /// commits lie below the runs, later ones above. `marker` is room in the log.
     pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
         let mut state = self.store.memtables.state.lock();
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.
@@ -399,7 +401,7 @@ impl Transactions {
         self.store.memtables.changed.notify_all();
     }
 
-    /// Makes an ordered commit visible and as durable as asked for.
+    /// Makes an ordered commit visible, and as durable as requested.
     pub(crate) fn finish(&self, prepared: PreparedCommit, defer_sync: bool) -> Result<()> {
         let Some(ordered) = prepared.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
@@ -456,8 +458,8 @@ impl Transactions {
         }
     }
 
-    /// Undoes a prepared transaction: a rollback record if its batch is in the log. Durable before the
-    /// answer where the prepare was.
+    /// Undoes a prepared transaction: a rollback record if its batch is in the log. Durable before the answer
+    /// if the prepare was.
     pub(crate) fn roll_back_prepared(&self, mut prepared: PreparedCommit) -> Result<()> {
         if prepared.batch.ordered().is_some() {
             // Too late: it is in the commit order.

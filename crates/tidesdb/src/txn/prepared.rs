@@ -1,14 +1,14 @@
-//! Undecided transactions: those whose batch is in the log and that no record has decided yet. The list
-//! says from which segment on the log is held for them, has what is needed to log a prepare again, and
-//! counts what the XA-prepared ones take (`docs/protocols.md` 1.4, 1.5, 2.8).
+//! Undecided transactions: the batch is in the log, the decision is not. The list holds the log from the
+//! oldest batch's segment on, keeps the data to log a prepare again, and counts the log space of XA-prepared
+//! transactions (`docs/protocols.md` 1.4, 1.5, 2.8).
 //!
-//! An **XA-prepared** transaction is prepared and waits for a decision from outside of the commit path: an XA
-//! transaction of a user, or one that recovery found. It holds its locks, room in the log for its decision
-//! and for one copy, and nothing else: no snapshot, no place among the committers.
+//! An **XA-prepared** transaction waits for a decision from outside the commit path: an XA transaction of a
+//! user, or one found by recovery. It holds its locks, and room in the log for its decision and for one copy.
+//! It has no snapshot and no place among the committers.
 //!
-//! Logging again and deciding exclude each other: both happen under the list's mutex, and what is decided is
-//! not logged again. So in the log every copy of a batch stands before its decision. The copy is synced, in
-//! every mode, before the segment of the older one is given up.
+//! The list's mutex serialises logging again and deciding: a decided transaction is not logged again. So in
+//! the log every copy of a batch stands before its decision. The copy is synced, in every mode, before the
+//! segment of the older one is given up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::txn::Transactions;
 use crate::types::MemtableId;
 use crate::wal::{LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
-/// Bytes that a marker or rollback record takes at most, with its header.
+/// Greatest size of a marker or rollback record in the log, header included, in bytes.
 pub(super) const DECISION_BYTES: usize = 64;
 
-/// Room in the log for a record with a batch and, where the batch has runs, for their names before it.
+/// Room in the log for a record with a batch, and for the names of the batch's runs, if any, before it.
 #[derive(Debug)]
 pub(crate) struct BatchRoom {
     record: LogSpace,
@@ -62,7 +62,7 @@ impl BatchRoom {
 /// Bytes of a copy's record, and the batch in it.
 type Need = (usize, Arc<CommitBatch>);
 
-/// What logging a prepare again needs.
+/// The data to log a prepare again.
 #[derive(Debug)]
 struct Copy {
     head: Arc<PreparedHead>,
@@ -87,13 +87,13 @@ impl Copy {
 
 #[derive(Debug)]
 struct Entry {
-    /// First segment that may hold the newest copy of the batch.
+    /// The first segment with a possible place of the batch's newest copy.
     segment: u32,
     /// Its decision is queued for the log: it is not logged again.
     decided: bool,
-    /// An earlier flush met it below what memtables need.
+    /// An earlier flush found it below the memtables' part of the log.
     in_the_way: bool,
-    /// `None`: a large one-phase batch, whose decision is under way.
+    /// `None`: a large one-phase batch with its decision under way.
     copy: Option<Copy>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct PreparedTransactions {
     entries: Mutex<BTreeMap<u64, Entry>>,
 }
 
-/// An XA-prepared transaction in the hands of whoever may decide it.
+/// An XA-prepared transaction, held by the party that may decide it.
 #[derive(Clone, Debug)]
 pub(crate) struct XaPrepared {
     /// Its id in the log.
@@ -112,16 +112,16 @@ pub(crate) struct XaPrepared {
     pub batch: Arc<CommitBatch>,
 }
 
-/// Why a prepare with a bound is not admitted.
+/// Reasons to refuse a prepare with a bound.
 #[derive(Debug)]
 pub(super) enum NotAdmitted {
-    /// Together with the bytes of the others, given here, it would pass the bound.
+    /// It would pass the bound, together with the bytes of the others, given here.
     TooLarge(u64),
     /// An undecided one has its xid.
     SameXid,
 }
 
-/// Bytes that a prepare takes in the log, as reservations count them.
+/// Log space of a prepare in bytes, as reservations count it.
 pub(crate) fn prepare_bytes(head: &PreparedHead, batch: &CommitBatch) -> usize {
     batch.body().len() + head.xid.len() + head.locks.len() + DECISION_BYTES
 }
@@ -134,7 +134,7 @@ impl PreparedTransactions {
     }
 
     /// A prepare is about to be logged, or was found by recovery, at or after `segment`. With a bound it will
-    /// be XA-prepared, and is admitted or changes nothing.
+    /// be XA-prepared: it is admitted, or nothing changes.
     pub(super) fn insert_prepared(
         &self,
         id: u64,
@@ -165,7 +165,7 @@ impl PreparedTransactions {
         Ok(())
     }
 
-    /// The transaction waits for a decision from outside from now on. What is reserved for it is kept with it.
+    /// From now on, the transaction waits for a decision from outside. Its reservations are kept with it.
     pub(super) fn make_xa_prepared(&self, id: u64, room: Option<BatchRoom>, decision: Option<LogSpace>) {
         if let Some(copy) = self.entries.lock().get_mut(&id).and_then(|entry| entry.copy.as_mut()) {
             copy.xa_prepared = true;
@@ -174,13 +174,13 @@ impl PreparedTransactions {
         }
     }
 
-    /// Takes the room that is kept for an XA-prepared transaction's decision.
+    /// Takes the room kept for an XA-prepared transaction's decision.
     pub(super) fn take_decision_room(&self, id: u64) -> Option<LogSpace> {
         self.entries.lock().get_mut(&id)?.copy.as_mut()?.decision.take()
     }
 
-    /// Fixes that the transaction is decided and queues its decision, in one step. `queue` gets the first
-    /// segment that its batch may be in.
+    /// Marks the transaction decided and queues its decision, in one step. `queue` gets the first segment
+    /// with a possible place of its batch.
     pub(super) fn decide<T>(&self, id: u64, queue: impl FnOnce(Option<u32>) -> T) -> T {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(&id);
@@ -191,22 +191,22 @@ impl PreparedTransactions {
         queue(segment)
     }
 
-    /// Bytes of the copies that room is kept for.
+    /// Bytes of log space kept for copies.
     fn kept(&self) -> u64 {
         let entries = self.entries.lock();
         let copies = entries.values().filter_map(|entry| entry.copy.as_ref());
         copies.filter(|copy| copy.room.is_some()).map(|copy| copy.bytes() as u64).sum()
     }
 
-    /// Its decision is where it has to be: nothing is held for it any more.
+    /// Removes a transaction after its decision: it holds nothing any more.
     pub(super) fn remove(&self, id: u64) {
         let entry = self.entries.lock().remove(&id);
         // Reservations are given back outside of the mutex.
         drop(entry);
     }
 
-    /// Runs `queue` while nothing is decided, and gives the runs of all prepared batches that may stand in the log
-    /// at that moment. (A batch is listed before its record is queued, and leaves the list behind its decision.)
+    /// Runs `queue` while nothing is decided. Returns the runs of all prepared batches possibly in the log at
+    /// this moment. (A batch is listed before its record is queued, and leaves the list after its decision.)
     pub(crate) fn at_backup_point<T>(&self, queue: impl FnOnce() -> T) -> (T, Vec<SealedRuns>) {
         let entries = self.entries.lock();
         let done = queue();
@@ -214,13 +214,13 @@ impl PreparedTransactions {
         (done, copies.filter_map(|copy| copy.batch.runs().cloned()).collect())
     }
 
-    /// The first segment that an undecided batch may be in.
+    /// The first segment with a possible place of an undecided batch.
     pub(crate) fn first_segment(&self) -> Option<u32> {
         self.entries.lock().values().map(|entry| entry.segment).min()
     }
 
-    /// Prepares below `needed` that an earlier flush met there too, with the bytes of a copy and its batch where
-    /// no room is reserved for one. The others below are noted for the next time.
+    /// Prepares below `needed` already noted by an earlier flush. Those without reserved room come with the
+    /// bytes of a copy and its batch. The others below are noted for the next time.
     fn old(&self, needed: u32) -> Vec<(u64, Option<Need>)> {
         let mut old = Vec::new();
         for (id, entry) in self.entries.lock().iter_mut() {
@@ -247,8 +247,8 @@ impl PreparedTransactions {
         true
     }
 
-    /// The copy of `id` is durable at or behind `segment`. The bytes of the next one and its batch, if a XA-prepared
-    /// transaction has no room for it.
+    /// The copy of `id` is durable at or after `segment`. Returns the bytes of the next copy and its batch,
+    /// if an XA-prepared transaction has no room for it.
     fn copied(&self, id: u64, segment: u32) -> Option<Need> {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(&id).filter(|entry| !entry.decided)?;
@@ -260,14 +260,13 @@ impl PreparedTransactions {
 }
 
 impl Transactions {
-    /// Most bytes of the log that XA-prepared transactions may take: a quarter of what two memtables' worth of
-    /// log is.
+    /// Bound on the log space of XA-prepared transactions, in bytes: a quarter of the log of two memtables.
     pub(crate) fn xa_prepared_bound(&self) -> u64 {
         self.store.live.write_buffer_size() as u64 * 2 / 4
     }
 
-    /// Queues copies of old undecided prepares whose batch stands below `needed`, the first segment that is
-    /// needed for anything else. To be followed by a sync of the log and [`Transactions::relogged`].
+    /// Queues copies of old undecided prepares with a batch below `needed`, the first segment still needed
+    /// for other reasons. A sync of the log and [`Transactions::relogged`] must follow.
     pub(crate) fn relog_prepared(&self, needed: u32) -> Vec<(u64, u32)> {
         let mut copies = Vec::new();
         for (id, missing_room) in self.prepared.old(needed) {
@@ -297,9 +296,9 @@ impl Transactions {
         }
     }
 
-    /// Room to keep for the next copy of an XA-prepared transaction. `None` where copies have their share of the
-    /// log's room, which every commit needs, and those that recovery finds may be more: it is asked for again
-    /// when the copy is made.
+    /// Room to keep for the next copy of an XA-prepared transaction. `None` if copies have their share of the
+    /// log's room: every commit needs the rest, and recovery may find more prepared transactions. The copy
+    /// then asks for room when it is made.
     pub(super) fn copy_room(&self, bytes: usize, batch: &CommitBatch) -> Result<Option<BatchRoom>> {
         match self.prepared.kept() + bytes as u64 > self.xa_prepared_bound() {
             true => Ok(None),
@@ -307,15 +306,15 @@ impl Transactions {
         }
     }
 
-    /// Room for a record of `bytes` with this batch, if there is some at once.
+    /// Room for a record of `bytes` with this batch, if available at once.
     fn room_now(&self, bytes: usize, batch: &CommitBatch) -> Result<BatchRoom> {
         BatchRoom::of(bytes, batch, |bytes| {
             self.store.wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(Duration::ZERO))
         })
     }
 
-    /// The transaction `id` is decided and its changes go into `memtable`: what that memtable needs of
-    /// the log begins at the transaction's batch. `queue` queues the marker. Runs under the order lock.
+    /// Decides the transaction `id`, whose changes go into `memtable`: from now on this memtable needs the
+    /// log from the transaction's batch on. `queue` queues the marker. Runs under the order lock.
     pub(crate) fn decide_into<T>(&self, id: u64, memtable: MemtableId, queue: impl FnOnce() -> T) -> T {
         self.prepared.decide(id, |segment| {
             if let Some(segment) = segment {

@@ -1,9 +1,8 @@
-//! What a prepare record says of the locks that its transaction holds beside its written keys
-//! (`docs/format/wal.md`, "locks"): recovery takes them again, so that a prepared transaction keeps others
-//! out after a restart as before it.
+//! The locks in a prepare record besides those on written keys (`docs/format/wal.md`, "locks"). Recovery
+//! takes them again, so a prepared transaction excludes others after a restart as before it.
 //!
-//! Sections by tag, so that more kinds of locks can be told later. A reader that meets a tag it does not
-//! know refuses the record: a lock must not be forgotten.
+//! Sections have tags, for further kinds of locks. A reader refuses a record with an unknown tag: no lock may
+//! be forgotten.
 
 use crate::format::coding::put_varint;
 use crate::format::reader::{Malformed, Reader};
@@ -38,13 +37,13 @@ const MODES: [(TableMode, u8); 4] = [
 pub(crate) struct PreparedLocks {
     /// Table locks, one for each mode.
     pub tables: Vec<(FamilyId, TableMode)>,
-    /// Ranges that it has read.
+    /// Ranges read by the transaction.
     pub ranges: Vec<Range>,
-    /// Locks on keys that nothing written tells of.
+    /// Locks on keys without a write.
     pub advisory: Vec<AdvisoryLock>,
 }
 
-/// The bytes that tell these locks; empty when there is none.
+/// The encoding of these locks; empty if there are none.
 pub(super) fn encode(locks: &PreparedLocks) -> Vec<u8> {
     let PreparedLocks { tables, ranges, advisory } = locks;
     if tables.is_empty() && ranges.is_empty() && advisory.is_empty() {
@@ -97,7 +96,7 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// The locks that `bytes` tell.
+/// The locks encoded in `bytes`.
 pub(crate) fn decode(bytes: &[u8]) -> Result<PreparedLocks, Malformed> {
     let mut locks = PreparedLocks::default();
     if bytes.is_empty() {

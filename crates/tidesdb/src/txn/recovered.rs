@@ -1,6 +1,5 @@
-//! Prepared transactions without an owner: recovery found them, or the connection that prepared them went
-//! away. They keep their locks and are decided by xid, from any thread, durably in every mode
-//! (`docs/protocols.md` 2.5).
+//! Prepared transactions without an owner: found by recovery, or left by their connection. They keep their
+//! locks and are decided by xid, from any thread, durably in every mode (`docs/protocols.md` 2.5).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -24,15 +23,15 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// Who holds its locks.
+    /// The owner of its locks.
     pub(crate) fn owner(&self) -> Arc<LockOwner> {
         self.owner.clone()
     }
 }
 
 impl Transactions {
-    /// Adopts what recovery found prepared and logged again from `segment` on: takes the locks again that the
-    /// records tell, and those on the written keys.
+    /// Adopts a transaction found prepared by recovery and logged again from `segment` on. Takes the locks of
+    /// its record again, and those on its written keys.
     pub(crate) fn adopt_recovered(
         &self,
         prepared: Vec<(u64, Arc<PreparedHead>, Arc<CommitBatch>)>,
@@ -87,7 +86,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Lists it by its xid and counts what it takes.
+    /// Lists it by its xid and counts its log space.
     fn keep_recovered(&self, xid: Vec<u8>, recovered: Recovered) {
         let (id, bytes) = (recovered.xa_prepared.id, recovered.xa_prepared.batch.body().len());
         self.store.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
@@ -104,7 +103,7 @@ impl Transactions {
         self.keep_recovered(xid, Recovered { xa_prepared, owner });
     }
 
-    /// The transactions without an owner, as `Db::transactions` tells of them.
+    /// The transactions without an owner, for `Db::transactions`.
     pub(crate) fn recovered_infos(&self) -> Vec<TransactionInfo> {
         let info = |(xid, Recovered { xa_prepared, owner }): (&Vec<u8>, &Recovered)| TransactionInfo {
             id: owner.id(),
@@ -124,8 +123,8 @@ impl Transactions {
         self.recovered.lock().iter().map(info).collect()
     }
 
-    /// Commits or rolls back a transaction without an owner, durably in every mode; false when there is none of
-    /// this xid. When it fails the transaction is still there.
+    /// Commits or rolls back a transaction without an owner, durably in every mode; false if none has this
+    /// xid. After an error the transaction is still there.
     pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
         let Some(recovered) = self.recovered.lock().remove(xid) else { return Ok(false) };
         self.store.stats.batch_bytes.fetch_sub(recovered.xa_prepared.batch.body().len() as u64, Relaxed);
@@ -177,7 +176,7 @@ mod tests {
         txn
     }
 
-    /// An epoch that has given out all its ids goes on with those of the next: that one must not give them out again.
+    /// An epoch out of ids goes on with those of the next epoch, and the next must not use them again.
     #[test]
     fn no_transaction_id_is_given_out_by_two_epochs() {
         let disk = FaultyDisk::new(1);

@@ -1,6 +1,5 @@
-//! Who has a transaction now: a list of all transaction objects, for people who look what a store is doing. Each
-//! object has a [`TransactionEntry`], into which its thread writes what changes; reading one disturbs nobody and may
-//! meet a transaction between two steps.
+//! The list of all transaction objects, for monitoring. Each object has a [`TransactionEntry`], updated by
+//! its thread. Reading one blocks nobody, and may meet a transaction between two steps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::*};
@@ -15,7 +14,7 @@ use crate::types::Seq;
 /// No snapshot.
 const NONE: u64 = u64::MAX;
 
-/// What a transaction is doing.
+/// The activity of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionState {
     /// It runs, or waits for its next statement.
@@ -26,38 +25,38 @@ pub enum TransactionState {
     Prepared,
 }
 
-/// A transaction that is open.
+/// An open transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransactionInfo {
-    /// Its number; that of its owner in dumps of locks.
+    /// Its number; also its owner's in lock dumps.
     pub id: u64,
-    /// What the embedding server calls the session; 0: it has none (prepared, and the session is gone).
+    /// The embedding server's name of the session; 0: none (prepared, and the session is gone).
     pub session: u64,
-    /// What it is doing.
+    /// Its activity.
     pub state: TransactionState,
-    /// Microseconds of [`Db::now_micros`] when it began; `None` without a session.
+    /// Its begin, in microseconds of [`Db::now_micros`]; `None` without a session.
     pub begun_us: Option<u64>,
-    /// When its wait began, if it waits.
+    /// The begin of its wait, if it waits.
     pub waits_since_us: Option<u64>,
-    /// Whom it waits for.
+    /// The owner it waits for.
     pub blocker: Option<LockOwnerId>,
-    /// What it sees of others; `None` without a session.
+    /// Its isolation level; `None` without a session.
     pub isolation: Option<Isolation>,
     /// Whether it is optimistic.
     pub optimistic: bool,
-    /// The sequence that it reads at, if it holds a snapshot now.
+    /// The sequence number of its snapshot, if it holds one now.
     pub snapshot: Option<Seq>,
-    /// Changes that it made: a row, and each entry of an index, counts.
+    /// Number of its changes: a row, and each entry of an index, counts.
     pub changes: u64,
     /// Bytes of its changes in memory.
     pub batch_bytes: u64,
-    /// What it has locked; `None`: it was busy with its locks.
+    /// Its locks; `None`: they were busy.
     pub held: Option<HeldCounts>,
-    /// The identifier under which somebody decides it, if it has no session.
+    /// The identifier for its decision, if it has no session.
     pub xid: Option<Vec<u8>>,
 }
 
-/// A transaction object as others see it.
+/// A transaction object as seen by other threads.
 #[derive(Debug)]
 pub(crate) struct TransactionEntry {
     owner: Arc<LockOwner>,
@@ -102,7 +101,7 @@ impl TransactionEntry {
         self.bytes.store(bytes as u64, Relaxed);
     }
 
-    /// The transaction, unless none runs.
+    /// The entries of a store.
     fn look(&self, blocker: impl FnOnce(&LockOwner) -> Option<LockOwnerId>) -> Option<TransactionInfo> {
         let (state, id) = (self.state.load(Acquire), self.owner.id());
         let waits_since_us = self.owner.waits_since();
@@ -141,7 +140,7 @@ struct TransactionEntries {
     taken: BTreeMap<u64, Arc<TransactionEntry>>,
 }
 
-/// A entry that is given back with its transaction object.
+/// An entry, removed together with its transaction object.
 #[derive(Debug)]
 pub(crate) struct Registered {
     number: u64,
@@ -150,7 +149,7 @@ pub(crate) struct Registered {
 }
 
 impl TransactionList {
-    /// A entry for a transaction object with this owner.
+    /// An entry for a transaction object with this owner.
     pub(crate) fn sit(self: &Arc<TransactionList>, owner: &Arc<LockOwner>) -> Registered {
         let entry = Arc::new(TransactionEntry {
             owner: Arc::clone(owner),
@@ -188,7 +187,7 @@ impl Drop for Registered {
 }
 
 impl Transactions {
-    /// The transactions that are open, then the prepared ones without a session.
+    /// The open transactions, then the prepared ones without a session.
     pub(crate) fn infos(&self) -> Vec<TransactionInfo> {
         let entries = self.list.entries();
         let blocker = |owner: &LockOwner| self.locks.blocker(owner);
@@ -197,7 +196,7 @@ impl Transactions {
         out
     }
 
-    /// Interrupts waits and scans of every transaction that is open: the store is closed.
+    /// Interrupts waits and scans of every open transaction, at the close of the store.
     pub(crate) fn interrupt_all(&self) {
         for entry in self.list.entries() {
             self.locks.kill(&entry.owner);
@@ -262,7 +261,7 @@ mod tests {
         assert!(db.transactions().is_empty() && db.locks(10).locks.is_empty());
     }
 
-    /// The victim of a deadlock is the one with fewer changes, those undone not among them.
+    /// The victim of a deadlock is the transaction with fewer changes; undone changes do not count.
     #[test]
     fn changes_that_were_undone_do_not_count() {
         let disk = FaultyDisk::new(1);

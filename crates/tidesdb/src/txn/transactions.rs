@@ -1,4 +1,4 @@
-//! The transactions of a store: locks, open transactions, and those that are prepared.
+//! The transactions of a store: locks, open transactions, and prepared ones.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,8 @@ use crate::txn::recovered::Recovered;
 use crate::txn::transaction_list::TransactionList;
 use crate::wal::Ticket;
 
-/// See the module's comment. Commit, prepare and rollback are methods of it (`commit`, `prepared`, `recovered`).
+/// See the module's comment. Commit, prepare and rollback are its methods (`commit`, `prepared`,
+/// `recovered`).
 pub struct Transactions {
     pub(crate) store: Arc<Store>,
     pub(crate) locks: LockManager,
@@ -23,7 +24,7 @@ pub struct Transactions {
     /// Prepared transactions without an owner, by xid.
     pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
     pub(crate) list: Arc<TransactionList>,
-    /// Runs that the log names until the rollback with this ticket is durable.
+    /// Runs named by the log until the rollback with this ticket is durable.
     pub(super) withdrawn: Mutex<Vec<(Ticket, SealedRuns)>>,
     next_owner: AtomicU64,
 }
@@ -47,7 +48,7 @@ impl Transactions {
         }
     }
 
-    /// An id that no other lock owner has had since the store was opened.
+    /// A new id, unique among lock owners since the store was opened.
     pub(crate) fn new_owner_id(&self) -> u64 {
         self.next_owner.fetch_add(1, Ordering::Relaxed)
     }

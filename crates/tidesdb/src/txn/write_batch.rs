@@ -1,8 +1,8 @@
-//! The private batch of a transaction: its changes in the order they were made and, for each family, in
-//! the order of keys. Reads of the transaction look here first; `prepare` turns it into the immutable
-//! batch that goes to the log and the memtable. Cutting back to a mark undoes a statement
-//! (`docs/protocols.md` 5.1). Of a large transaction the older changes are in runs on disk
-//! ([`spill`](crate::txn::spill)), and only the latest here in memory.
+//! The private batch of a transaction: its changes in the order of their making and, for each family, in the
+//! order of keys. The transaction's reads look here first. `prepare` turns it into the immutable batch for
+//! the log and the memtable. Cutting back to a mark undoes a statement (`docs/protocols.md` 5.1). A large
+//! transaction has its older changes in runs on disk ([`spill`](crate::txn::spill)), and only the latest in
+//! memory.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::txn::spill::runs::{self, Runs};
 use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
-/// insertion in the middle to 4 KiB. Tests get to splits and emptied chunks with few keys.
+/// insertion in the middle to 4 KiB. Tests reach splits and emptied chunks with few keys.
 const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
 
 /// No entry.
@@ -28,19 +28,19 @@ const NONE: u32 = u32::MAX;
 struct Change {
     family: FamilyId,
     kind: Kind,
-    /// Whether the key existed before the first change of it that is in memory.
+    /// Whether the key existed before the first change of it in memory.
     was_live: bool,
     key_len: u32,
     value_len: u32,
     start: usize,
-    /// The change of the same key that this one replaced, for cutting back.
+    /// The change of the same key replaced by this one, for cutting back.
     replaced: u32,
 }
 
 /// The changes of one family in the order of their keys, in chunks.
 ///
-/// Invariant: no chunk is empty, and `firsts` has the prefix of the first change in each. A search goes through it
-/// without a look at the chunks.
+/// Invariant: no chunk is empty, and `firsts` has the prefix of the first change in each. A search reads it
+/// without touching the chunks.
 #[derive(Debug)]
 struct Order {
     family: FamilyId,
@@ -48,8 +48,8 @@ struct Order {
     chunks: Vec<Vec<ChangePlace>>,
 }
 
-/// A change in an order. The begin of its key stands beside its id, because a search that follows every id to
-/// its key waits for memory most of its time (two thirds of a large INSERT ... SELECT were that).
+/// A change in an order. The first bytes of its key stand next to its id. A search that follows every id to
+/// its key waits for memory most of its time (two thirds of a large INSERT ... SELECT).
 #[derive(Clone, Copy, Debug)]
 struct ChangePlace {
     prefix: u64,
@@ -69,10 +69,10 @@ fn prefix_of(key: &[u8]) -> u64 {
     }
 }
 
-/// Memory of a batch beyond which a cut gives it back: more than changes below the bound take.
+/// Memory of a batch above which a cut releases it: more than the changes below the bound need.
 const KEPT_AFTER_CUT: usize = 32 << 20;
 
-/// Bytes of keys and values, changes, and chunks of orders whose memory an empty batch keeps for the next changes: those
+/// Bytes of keys and values, changes, and chunks of orders kept by an empty batch for the next changes: those
 /// of an ordinary transaction. A connection may sleep for days, and a server has thousands.
 const KEPT_BYTES: usize = 16 << 10;
 const KEPT_CHANGES: usize = 128;
@@ -90,11 +90,11 @@ pub struct Mark {
 pub struct OwnEntry<'a> {
     /// Key.
     pub key: &'a [u8],
-    /// What the latest change of the key does.
+    /// The operation of the key's latest change.
     pub kind: Kind,
     /// Its value; empty for tombstones.
     pub value: &'a [u8],
-    /// Whether the key existed before the first change of it that is in memory.
+    /// Whether the key existed before the first change of it in memory.
     pub was_live: bool,
 }
 
@@ -116,7 +116,7 @@ impl WriteBatch {
         self.changes.is_empty() && self.runs.is_empty()
     }
 
-    /// Bytes of keys and values in memory, with a constant for each change: what the bound counts.
+    /// Bytes of keys and values in memory, with a constant for each change; the bound applies to it.
     pub fn size(&self) -> usize {
         self.bytes.len() + self.changes.len() * std::mem::size_of::<Change>()
     }
@@ -131,19 +131,19 @@ impl WriteBatch {
         self.base + self.changes.len() as u64
     }
 
-    /// Where the batch stands now.
+    /// The present end of the batch.
     pub fn mark(&self) -> Mark {
         Mark { ordinal: self.made() }
     }
 
-    /// The changes that are in runs.
+    /// The changes in runs.
     pub(crate) fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// Writes what is in memory to a run, and keeps it: [`WriteBatch::forget_written`] or
+    /// Writes the changes in memory to a run, and keeps them: [`WriteBatch::forget_written`] or
     /// [`WriteBatch::take_back_run`] comes next. Errors: I/O, disk full, `Interrupted`; nothing changes then.
-    /// `large` has values that were pushed without their bytes.
+    /// `large` has the values pushed without their bytes.
     pub(crate) fn write_run(
         &mut self,
         store: &Store,
@@ -156,7 +156,7 @@ impl WriteBatch {
         added
     }
 
-    /// What was written to a run just now is no longer in memory, or what a commit has now. Marks stay good.
+    /// Removes from memory the changes just written to a run, or taken over by a commit. Marks stay good.
     pub(crate) fn forget_written(&mut self) {
         self.base = self.made();
         self.forget_memory();
@@ -172,12 +172,12 @@ impl WriteBatch {
         self.runs.take_back();
     }
 
-    /// Forgets the files that were cut away behind the first `kept`. Returns whether there were any.
+    /// Forgets the cut away files after the first `kept`. Returns whether there were any.
     pub(crate) fn forget_cut(&mut self, kept: usize) -> bool {
         self.runs.forget_cut(kept)
     }
 
-    /// Merges runs that have become many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
+    /// Merges runs once they are many. Errors: as [`WriteBatch::write_run`]; no change is lost then.
     pub(crate) fn merge_runs(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         self.runs.merge_alike(store, owner)
     }
@@ -200,19 +200,19 @@ impl WriteBatch {
         SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self, large: &[] })
     }
 
-    /// Adds a change; a later change of a key hides the earlier one. A put is of a new key, a deletion of one that
-    /// exists.
+    /// Adds a change; a later change of a key hides the earlier one. A put counts as one of a new key, a
+    /// deletion as one of an existing key.
     pub fn push(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8]) {
         self.push_as(family, key, kind, value, CountEffect::Counts);
     }
 
-    /// Adds a change with this effect. Of several changes of a key the first says whether it existed before, and
-    /// the last whether it does now.
+    /// Adds a change with this effect. Of several changes of a key, the first says whether it existed before,
+    /// and the last whether it does now.
     pub fn push_as(&mut self, family: FamilyId, key: &[u8], kind: Kind, value: &[u8], effect: CountEffect) {
         self.push_in_pieces(family, key, kind, None, Pieces::new(value, &[]), effect);
     }
 
-    /// As [`WriteBatch::push_as`]; `expiry` is that of a kind with one, and stands before the value.
+    /// As [`WriteBatch::push_as`]; `expiry` belongs to a kind with one, and stands before the value.
     pub fn push_in_pieces(
         &mut self,
         family: FamilyId,
@@ -317,7 +317,7 @@ impl WriteBatch {
         }
     }
 
-    /// Forgets everything; memory beyond that of an ordinary transaction is given back.
+    /// Forgets everything; releases memory beyond an ordinary transaction's.
     pub fn clear(&mut self) {
         self.forget_memory();
         self.runs.clear();
@@ -345,7 +345,7 @@ impl WriteBatch {
         }
     }
 
-    /// Bytes of memory that it has.
+    /// Bytes of its memory.
     #[cfg(test)]
     fn memory(&self) -> usize {
         let chunks = self.orders.iter().flat_map(|order| &order.chunks).chain(&self.spare);
@@ -361,7 +361,7 @@ impl WriteBatch {
         self.touched().any(|touched| touched == family)
     }
 
-    /// Families that have changes in memory, in no order.
+    /// Families with changes in memory, in no order.
     pub fn touched(&self) -> impl Iterator<Item = FamilyId> + '_ {
         self.orders.iter().filter(|order| !order.chunks.is_empty()).map(|order| order.family)
     }
@@ -373,7 +373,7 @@ impl WriteBatch {
         place.ok().map(|at| self.entry(self.orders[order].chunks[chunk][at].id))
     }
 
-    /// The point after the first change of a key that is in memory.
+    /// The point after the first change of a key in memory.
     pub(crate) fn first_change(&self, family: FamilyId, key: &[u8]) -> Option<Mark> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let (chunk, place) = self.search(order, key);
@@ -416,7 +416,7 @@ impl WriteBatch {
         place.map(|place| self.entry(place.id))
     }
 
-    /// Families that have changes in memory, ascending, each with its latest changes in the order of keys.
+    /// Families with changes in memory, ascending, each with its latest changes in the order of keys.
     pub fn families(&self) -> impl Iterator<Item = (FamilyId, impl Iterator<Item = OwnEntry<'_>> + '_)> + '_ {
         let mut places: Vec<usize> =
             (0..self.orders.len()).filter(|&at| !self.orders[at].chunks.is_empty()).collect();
@@ -427,15 +427,15 @@ impl WriteBatch {
         })
     }
 
-    /// The keys of a family that a change in memory puts, ascending: also where a later one deletes the key, as that
-    /// may be undone.
+    /// The keys of a family with a put in memory, ascending. Keys deleted by a later change count too,
+    /// because it may be undone.
     pub fn puts_of(&self, family: FamilyId) -> impl Iterator<Item = &[u8]> + '_ {
         let order = self.orders.iter().find(|order| order.family == family);
         let places = order.into_iter().flat_map(|order| order.chunks.iter().flatten());
         places.filter(|place| self.is_put(place.id)).map(|place| self.key(place.id))
     }
 
-    /// Whether a change or one that it replaced is a put.
+    /// Whether a change, or one replaced by it, is a put.
     fn is_put(&self, mut id: u32) -> bool {
         while let Some(change) = self.changes.get(id as usize) {
             if !change.kind.is_tombstone() {
@@ -504,16 +504,16 @@ impl WriteBatch {
     }
 }
 
-/// The value of a change in memory that was pushed without its bytes, as they are many.
+/// The value of a change in memory pushed without its bytes, as they are many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LargeValue<'a> {
     /// Number of the change among those in memory.
     pub change: u32,
-    /// The bytes, in memory of who writes them; an expiry stands with the change.
+    /// The bytes, in the writer's memory; an expiry stands with the change.
     pub value: Pieces<'a>,
 }
 
-/// The changes in memory with their ordinals, those included that later changes of a key hide.
+/// The changes in memory with their ordinals, those hidden by later changes of a key included.
 pub(crate) struct Changes<'a> {
     batch: &'a WriteBatch,
     large: &'a [LargeValue<'a>],
@@ -543,7 +543,7 @@ impl<'a> Changes<'a> {
         families
     }
 
-    /// The ordinal before the first change, and that of the last.
+    /// The ordinals before the first change and of the last.
     pub(crate) fn ordinals(&self) -> (u64, u64) {
         (self.batch.base, self.batch.made())
     }
@@ -562,7 +562,7 @@ pub(crate) struct WriteBatchIterator<'a> {
     order: Option<&'a Order>,
     chunk: usize,
     at: usize,
-    /// The change that it stands on; [`NONE`] at the end.
+    /// Its present change; [`NONE`] at the end.
     id: u32,
 }
 

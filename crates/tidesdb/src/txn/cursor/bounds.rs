@@ -2,7 +2,7 @@
 
 use super::{behind, successor_of_prefix};
 
-/// The keys that a scan may deliver, as far as its end decides: those with `prefix`, up to `bound`.
+/// The keys within the end of a scan: those with `prefix`, up to `bound`.
 ///
 /// Fixed by the seek. `bound` lies in the direction `forward` of the scan, and stays there when a step turns back.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct ScanBounds {
 }
 
 impl ScanBounds {
-    /// Of a scan of everything, forward.
+    /// Bounds of a scan of everything, forward.
     pub(super) fn new() -> ScanBounds {
         ScanBounds { prefix: Vec::new(), bound: None, forward: true }
     }
@@ -50,8 +50,8 @@ impl ScanBounds {
         }
     }
 
-    /// The end for steps in the direction `forward`. Forward: the first key after all that the scan may deliver.
-    /// Backward: the first that it may. `None`: the end of the family.
+    /// The end for steps in the direction `forward`. Forward: the first key after all keys of the scan.
+    /// Backward: the first key of the scan. `None`: the end of the family.
     pub(super) fn end(&self, forward: bool) -> Option<Vec<u8>> {
         let bound = self.bound.as_ref().filter(|_| forward == self.forward);
         if forward {

@@ -1,5 +1,5 @@
-//! Deleted keys in a row: a scan counts what it passes, asks whether more is known to be dead, and makes known
-//! what it found ([`crate::store::deleted_range_cache`]).
+//! Runs of deleted keys. A scan counts the deleted keys it passes, looks for known dead ranges, and publishes
+//! the ranges it found ([`crate::store::deleted_range_cache`]).
 
 use super::row_batch::Span;
 use super::{Cursor, Next};
@@ -9,18 +9,18 @@ use crate::store::deleted_range_cache::{Bounds, Seen};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Seq, MAX_SEQ};
 
-/// Deleted keys that a scan passes, and nothing between them.
+/// Consecutive deleted keys passed by a scan.
 #[derive(Debug, Default)]
 pub(super) struct DeletedRun {
-    /// Keys that were passed one by one.
+    /// Keys passed one by one.
     pub(super) steps: u32,
     /// The first key and the last one, in the direction of the scan.
     ends: Bounds,
-    /// The last one is the end of a range that was jumped over.
+    /// The last key is the end of a range the scan jumped over.
     jumped: bool,
-    /// The newest of their tombstones, or since when what was jumped over is dead.
+    /// The newest sequence number of their tombstones and of the ranges jumped over.
     newest: Seq,
-    /// Where a range that is jumped over is copied to.
+    /// A buffer for the copy of a known dead range.
     known: Bounds,
 }
 
@@ -47,7 +47,7 @@ impl DeletedRun {
         self.jumped = true;
     }
 
-    /// The range of the keys of a run that has ended.
+    /// The key range of a finished run.
     fn bounds(&mut self, forward: bool) -> &Bounds {
         if forward {
             // A jump ends at the first key after its range.
@@ -63,8 +63,7 @@ impl DeletedRun {
 }
 
 impl Cursor {
-    /// Counts a deleted key that the scan has passed. After some in a row, leaves those behind that are known to
-    /// be dead as well.
+    /// Counts a deleted key passed by the scan. After some in a row, jumps over known dead keys.
     pub(super) fn pass_dead(&mut self, txn: &Transaction, next: Next, span: Span, seq: Seq) -> Result<()> {
         if next != Next::Committed {
             // Deleted by the transaction itself: for others it is alive.
@@ -103,7 +102,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// What stands next is alive, or is not there: what was passed before it is made known if it was much.
+    /// The next key is alive, or there is none: publishes the passed range if it is long enough.
     pub(super) fn end_deleted_run(&mut self, txn: &Transaction) {
         let steps = std::mem::take(&mut self.dead.steps);
         // Of a merge that reads the newest versions it is known up to which commit it has all of them.

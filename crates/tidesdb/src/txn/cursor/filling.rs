@@ -1,5 +1,5 @@
-//! A batch of rows of a scan that locks nothing: committed rows are copied as the merge walks over them; where the
-//! transaction has changes of its own, and where deleted or expired rows stand, key by key.
+//! Fills a batch of rows in a scan without locks. Committed rows are copied as the merge walks over them.
+//! Around the transaction's own changes and deleted or expired rows, the scan goes key by key.
 
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ struct OwnChange<'a> {
 }
 
 impl OwnChange<'_> {
-    /// Whether a scan comes to `key` first.
+    /// Whether a scan comes to `key` before this change.
     fn is_behind(&self, key: &[u8], forward: bool) -> bool {
         match forward {
             true => key < self.key,
@@ -113,8 +113,8 @@ impl Cursor {
         Ok(Some((next, Span { key, value, end: self.batch.bytes.len(), expiry, is_first }, state, seq)))
     }
 
-    /// Copies live rows that do not expire after the batch's bytes, up to the first key that is something else, or
-    /// that the batch has no room for: then true.
+    /// Copies live rows without an expiry after the batch's bytes. True: it stopped at a key of another kind,
+    /// or for want of room in the batch.
     fn copy_live(&mut self, want: usize) -> Result<bool> {
         let bounds = &self.bounds;
         let Some(merge) = &mut self.merged.merge else { return Ok(false) };
@@ -136,7 +136,7 @@ impl Cursor {
         Ok(full)
     }
 
-    /// The next rows, as many as a batch has by now. False: there are none.
+    /// Reads the next rows, as many as the batch's present size. False: there are none.
     pub(super) fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.batch.clear();
         self.locks.peeked = false;

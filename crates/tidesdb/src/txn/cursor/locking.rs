@@ -1,5 +1,5 @@
-//! Locking scans: row by row, each row locked before it is read for good, and the gaps before it where the
-//! transaction keeps them (`docs/protocols.md` 4.2, 4.4).
+//! Locking scans: row by row. Each row is locked before its final read, and so are the gaps before it if the
+//! transaction keeps gaps (`docs/protocols.md` 4.2, 4.4).
 
 use super::position::Edge;
 use super::row_batch::Span;
@@ -47,22 +47,22 @@ impl Cursor {
         }
     }
 
-    /// Whether a deleted key was deleted since the merge was placed, by a commit that may have given the row another
-    /// key in front: one that the merge's iterators have passed already. The row was in the scan's range before that
-    /// commit and is in it behind it, so that a scan that locks what is committed now has to see it once. One that
-    /// keeps gaps looks again itself, from where its gap begins.
+    /// Whether a deleted key may be a row moved ahead of the scan since the merge was placed. The deleting
+    /// commit may have given the row another key in front, already passed by the merge's iterators. The row
+    /// is in the scan's range before and after that commit, so a scan of the newest versions must see it
+    /// once. A scan with gap locks looks again by itself, from the start of its gap.
     pub(super) fn may_have_moved(&self, next: Next, seq: Seq) -> bool {
         self.follows_moves() && next == Next::Committed && seq > self.merged.placed_at
     }
 
-    /// Whether the scan itself has to look for rows that moved in front of it.
+    /// Whether the scan itself must look for rows moved in front of it.
     pub(super) fn follows_moves(&self) -> bool {
         let locks = matches!(self.locks.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
         locks && !self.gaps.kept && !self.locks.skip_locked
     }
 
-    /// Places the merge after the key of `span`, over all that is committed up to `seq`: the deletion there may be
-    /// visible before the other changes of its commit.
+    /// Places the merge after the key of `span`, over all commits up to `seq`: the deletion may be visible
+    /// there before the other changes of its commit.
     pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
         self.end_deleted_run(txn);
         self.leave(span);
@@ -105,9 +105,8 @@ impl Cursor {
         }
     }
 
-    /// Publishes the scan's range up to the key found, or to the scan's end, and waits for those who have
-    /// keys in it. `gap_from` is the side of `gaps.start` that the gap begins at. Returns whether there was
-    /// something to publish.
+    /// Publishes the scan's range up to the key found, or to the scan's end. Waits for owners of keys in it.
+    /// The gap begins at the side `gap_from` of `gaps.start`. Returns whether there was a range to publish.
     fn cover(&mut self, txn: &Transaction, found: Option<Span>, gap_from: Edge) -> Result<bool> {
         let found = found.map(|span| self.batch.key(span));
         let mut start = Vec::new();
@@ -149,8 +148,8 @@ impl Cursor {
         Ok(true)
     }
 
-    /// Locks the key found at `seq`, then reads its newest version in place of the one found before the
-    /// lock. False when it is gone, or another has it and such rows are skipped.
+    /// Locks the key found at `seq`, then reads its newest version in place of the earlier one. False if the
+    /// key is gone, or if another owner has it and the scan skips locked rows.
     fn lock_found(&mut self, txn: &mut Transaction, span: &mut Span, seq: Seq) -> Result<bool> {
         let lock = if self.locks.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
         let key = self.batch.key(*span).to_vec();
@@ -191,7 +190,7 @@ impl Cursor {
         Ok(live)
     }
 
-    /// Extends the scan's range, which ends at `key`, over `key` itself.
+    /// Extends the scan's range over `key`, its present end.
     fn cover_gone(&mut self, txn: &Transaction, key: &[u8]) -> Result<()> {
         let next = behind(key);
         txn.lock_range(self.family.id(), key, Some(&next))?;

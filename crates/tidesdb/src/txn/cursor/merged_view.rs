@@ -1,4 +1,4 @@
-//! The merge of the runs that a cursor reads.
+//! The merge of a cursor's runs.
 
 use std::sync::{Arc, Weak};
 
@@ -11,10 +11,10 @@ use crate::store::Store;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{FamilyId, Seq};
 
-/// What a merge was built over. Its iterators keep the family's files: a scan that stays open keeps no file of another
-/// family that was dropped or merged meanwhile.
+/// The view and memtables under a merge. The merge's iterators keep the family's files only. A long open scan
+/// keeps no dropped or merged file of another family.
 struct Basis {
-    /// Tells whether it is the present one. The address is not used again before this is dropped.
+    /// Shows whether it is the present view. The address is not reused before this is dropped.
     view: Weak<ReadView>,
     /// Its memtables.
     memtables: Vec<Arc<Memtable>>,
@@ -25,13 +25,13 @@ impl Basis {
         Basis { view: Arc::downgrade(view), memtables: view.memtables().cloned().collect() }
     }
 
-    /// Memtables that have no entries of the family. Commits that were ordered before a memtable was sealed may bring
-    /// their first ones into it after that.
+    /// Number of memtables without entries of the family. Commits ordered before a memtable was sealed may
+    /// add the family's first entries to it later.
     fn memtables_without(&self, family: FamilyId) -> usize {
         self.memtables.iter().filter(|memtable| memtable.tree(family).is_none()).count()
     }
 
-    /// Whether it alone keeps a memtable: it is in a file by now, where a snapshot finds the same versions.
+    /// Whether it is the last holder of a flushed memtable: a snapshot finds the same versions in its file.
     fn keeps_flushed_memtable(&self, store: &Store) -> bool {
         if store.is_current(&self.view) {
             return false;
@@ -42,28 +42,29 @@ impl Basis {
     }
 }
 
-/// A merge over the transaction's own runs and those of a view of the store, and how far both are still current.
+/// A merge over the transaction's own runs and those of a view of the store, with the state of both at its
+/// building.
 ///
-/// `merge` and `basis` are there together, from the first seek to a reset, but for the time after a row of many megabytes.
-/// The merge's first `own_iterators` are the transaction's own runs, so that they hide what is committed. With
-/// `both_versions` they do not: there are none, and `own` has the runs, when there are any with the family.
+/// `merge` and `basis` are both set from the first seek to a reset, except after a row of many megabytes. The
+/// merge's first `own_iterators` are the transaction's own runs, and hide committed versions. With
+/// `both_versions` there are none, and `own` holds the runs, if any has the family.
 pub(super) struct MergedView {
     pub(super) merge: Option<MergingIterator>,
     pub(super) own: Option<MergingIterator>,
     /// See [`super::Scan::both_versions`].
     pub(super) both_versions: bool,
     basis: Option<Basis>,
-    /// The sequence that it reads at.
+    /// The sequence number of its reads.
     pub(super) seq: Seq,
     pub(super) own_iterators: usize,
     /// State of the transaction's runs when the merge was built.
     own_runs: u64,
-    /// Memtables of `basis` that had no entries of the family when the merge was built.
+    /// Memtables of `basis` without entries of the family when the merge was built.
     absent_from: usize,
-    /// All commits up to this one were there when the merge was last placed; kept in modes that read the newest
-    /// versions. Of later ones the merge may show a part: their changes reach the memtable one by one.
+    /// The merge, when last placed, had all commits up to this one; kept in modes for the newest versions. Of
+    /// later commits the merge may show a part: their changes reach the memtable one by one.
     pub(super) placed_at: Seq,
-    /// The merge is to be placed over all commits that are ordered by then.
+    /// The next placing of the merge must include all commits ordered by then.
     pub(super) reach_ordered: bool,
 }
 
@@ -91,8 +92,8 @@ impl MergedView {
         self.basis = None;
     }
 
-    /// Builds the merge over the runs as they are now. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily)
-    /// where the family has gone.
+    /// Builds the merge over the runs as they are now.
+    /// [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily) if the family is gone.
     pub(super) fn open(&mut self, txn: &Transaction, family: &Family, prefix: &[u8], seq: Seq) -> Result<()> {
         let view = txn.store.view();
         // Asked after: a drop marks the family before its tables go from the view.
@@ -114,9 +115,9 @@ impl MergedView {
         Ok(())
     }
 
-    /// Builds the merge anew if it lacks a run that there is now and that a scan in `mode` is to see, or keeps memory
-    /// of a snapshot's memtables that are in files. Returns whether it did. A scan of hours, of an index build, kept two
-    /// write buffers (as RocksDB's `auto_refresh_iterator_with_snapshot`).
+    /// Rebuilds the merge if a run visible in `mode` is missing from it, or if it keeps flushed memtables of
+    /// a snapshot in memory. Returns whether it rebuilt the merge. Without this, the hours-long scan of an
+    /// index build kept two write buffers (compare RocksDB's `auto_refresh_iterator_with_snapshot`).
     pub(super) fn refresh(
         &mut self,
         txn: &Transaction,

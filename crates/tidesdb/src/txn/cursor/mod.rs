@@ -1,9 +1,9 @@
-//! Reading a family in order: the merge of its runs at a snapshot with the transaction's own changes, in
-//! batches of rows copied out, so that a slice never outlives what it points into.
+//! Reads a family in order: a merge of its runs at a snapshot with the transaction's own changes. Rows are
+//! copied out in batches, so no slice outlives the memory it points to.
 //!
-//! A locking scan goes row by row. Where the transaction keeps gaps free of others' insertions it publishes
-//! the interval from its last position to the row that it found, and looks again from the last position if
-//! anything was committed since it looked first; only then is the row locked and read (`docs/protocols.md` 4.2).
+//! A locking scan goes row by row. If the transaction keeps gaps free of others' insertions, the scan
+//! publishes the interval from its last position to the row found. It looks again from the last position if
+//! anything was committed meanwhile. Only then it locks and reads the row (`docs/protocols.md` 4.2).
 
 //!
 //! The state: `merged_view`, `position`, `bounds`, `row_locks`, `row_batch`, `deleted_run`, each with its invariants.
@@ -39,10 +39,10 @@ use crate::store::Store;
 use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
 use crate::types::{FamilyId, MAX_SEQ};
 
-/// Steps between two looks at the kill flag.
+/// Steps between two checks of the kill flag.
 const KILL_STEPS: u32 = 256;
 
-/// What a key is for the scan.
+/// The state of a key in a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CursorState {
     Live,
@@ -50,12 +50,12 @@ enum CursorState {
     Expired,
 }
 
-/// Which of two streams the next key is on.
+/// The stream with the next key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     /// A change of the transaction in memory.
     Own,
-    /// One that is in a run: on the merge, and hides what is committed.
+    /// A change in a run: on the merge, where it hides committed versions.
     Spilled,
     Committed,
     Both,
@@ -63,11 +63,11 @@ enum Next {
 
 /// A cursor on one family; used by one thread at a time.
 ///
-/// Its rows are those of one seek and the steps from there, and stay readable without the runs that they came from.
-/// A step fails once a snapshot of the transaction has ended since the seek: its versions may have been pruned.
+/// Its rows are those of one seek and the following steps. They stay readable without their source runs. A
+/// step fails once a snapshot of the transaction has ended since the seek: its versions may have been pruned.
 pub struct Cursor {
     family: Arc<Family>,
-    /// Snapshots of the transaction that had ended when the scan began.
+    /// Number of the transaction's snapshots that had ended when the scan began.
     ended_snapshots: u64,
     merged: MergedView,
     position: Position,
@@ -76,7 +76,7 @@ pub struct Cursor {
     gaps: GapCover,
     batch: RowBatch,
     dead: DeletedRun,
-    /// When the row of the last point read expires.
+    /// Expiry of the row of the last point read.
     found_expiry: u64,
 }
 
@@ -89,7 +89,7 @@ impl std::fmt::Debug for Cursor {
     }
 }
 
-/// The first key after every key that starts with `key`, into `out`; false when there is none.
+/// The first key after every key with `prefix` as its start, into `out`; false if there is none.
 pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
     out.clear();
     out.extend_from_slice(key);
@@ -103,7 +103,7 @@ pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 impl Cursor {
-    /// A cursor on `family`; it stands nowhere.
+    /// A cursor on `family` without a position.
     pub fn new(family: Arc<Family>) -> Cursor {
         Cursor {
             family,
@@ -124,15 +124,16 @@ impl Cursor {
         &self.family
     }
 
-    /// Gives back what pins memory; the cursor can be used again after a seek.
+    /// Releases pinned memory; after a seek the cursor can be used again.
     pub fn reset(&mut self) {
         self.merged.release();
         self.locks.newly_locked = None;
         self.batch.release();
     }
 
-    /// The caller has copied the value that the last point read found, or that of the batch's row `position`: memory of
-    /// many megabytes is given back. The row stands alone in the batch then, with its key and without a value.
+    /// Releases the memory of a value of many megabytes, already copied by the caller: the value of the last
+    /// point read, or of the batch's row `position`. The batch then holds only this row, with its key and
+    /// without a value.
     pub fn free_value(&mut self, position: usize) {
         if self.batch.bytes.capacity() > LARGE_BATCH {
             self.batch.keep_key(position);
@@ -155,12 +156,12 @@ impl Cursor {
         (self.batch.key(span), self.batch.value(span))
     }
 
-    /// When a row of the batch expires, in seconds since 1970; 0: never.
+    /// Expiry of a row of the batch, in seconds since 1970; 0: never.
     pub fn expiry(&self, index: usize) -> u64 {
         self.batch.spans[index].expiry
     }
 
-    /// When the row that the last point read found expires; 0: never.
+    /// Expiry of the row of the last point read; 0: never.
     pub fn found_expiry(&self) -> u64 {
         self.found_expiry
     }
@@ -185,8 +186,8 @@ impl Cursor {
         Ok(found.live.then_some(self.batch.bytes.as_slice()))
     }
 
-    /// As [`Cursor::get`], and when another has the key locked reads what is committed, without a lock: then
-    /// [`Cursor::is_peek`].
+    /// As [`Cursor::get`], but reads the committed version without a lock if another owner has locked the
+    /// key: then [`Cursor::is_peek`].
     pub fn get_or_peek(
         &mut self,
         txn: &mut Transaction,
@@ -205,14 +206,14 @@ impl Cursor {
         Ok(live.then_some(self.batch.bytes.as_slice()))
     }
 
-    /// Whether the row that the cursor stands on is locked by another and was read as it is committed: what
-    /// a scan with `peek_locked` does.
+    /// Whether the current row is locked by another owner and was read in its committed version, by a scan
+    /// with `peek_locked`.
     pub fn is_peek(&self) -> bool {
         self.locks.peeked
     }
 
-    /// Reads the row of [`Cursor::is_peek`] again, waiting for its lock; when it is gone, stands on the next
-    /// one. False at the end.
+    /// Reads the row of [`Cursor::is_peek`] again under its lock, after a wait; if it is gone, moves to the
+    /// next one. False at the end.
     pub fn relock(&mut self, txn: &mut Transaction) -> Result<bool> {
         let Some(&span) = self.batch.spans.first().filter(|_| self.locks.peeked) else { return Ok(false) };
         txn.require_active()?;
@@ -225,14 +226,14 @@ impl Cursor {
         found
     }
 
-    /// Gives back the lock that the last locking read newly took.
+    /// Releases the lock newly taken by the last locking read.
     pub fn unlock_row(&mut self, txn: &Transaction) {
         if let Some((key, mode)) = self.locks.newly_locked.take() {
             txn.unlock_key(self.family.id(), &key, mode);
         }
     }
 
-    /// Stands on the first row of a scan: `true`, and the batch's first row is it.
+    /// Moves to the first row of a scan. `true`: it is the batch's first row.
     pub fn seek(&mut self, txn: &mut Transaction, scan: &Scan<'_>) -> Result<bool> {
         txn.require_active()?;
         self.batch.spans.clear();
@@ -290,8 +291,8 @@ impl Cursor {
         filled
     }
 
-    /// Steps from the row `position` of the batch: `true`, and the new batch's first row is the next one
-    /// in the given direction.
+    /// Steps from the row `position` of the batch in the given direction. `true`: the next row is the new
+    /// batch's first.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
         let Some(&span) = self.batch.spans.get(position) else { return Ok(false) };
         txn.store.check_open()?;
@@ -315,20 +316,19 @@ impl Cursor {
         self.fill_and_let_go(txn)
     }
 
-    /// What was read ahead of the batch's rows is old: the next step looks at all that is ordered by then. For a scan
-    /// over entries whose caller found the row of one changed: it may have an entry in front of the scan now.
+    /// Discards the rows read ahead: the next step reads all commits ordered by then. For an index scan whose
+    /// caller found a changed row: the row may now have an entry in front of the scan.
     pub fn look_again(&mut self) {
         self.position.ahead = false;
         self.merged.reach_ordered = true;
     }
 
-    /// Builds the merge anew if it lacks a run that there is now and that the scan is to see. Returns whether
-    /// it did.
+    /// Rebuilds the merge if a run visible to the scan is missing from it. Returns whether it did.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
         self.merged.refresh(txn, &self.family, &self.bounds.prefix, self.locks.mode)
     }
 
-    /// Brings the merge to the first key to look at.
+    /// Moves the merge to the next key to look at.
     fn place(&mut self, txn: &Transaction) -> Result<()> {
         if self.locks.mode != ReadMode::Snapshot {
             if std::mem::take(&mut self.merged.reach_ordered) {
@@ -344,7 +344,7 @@ impl Cursor {
         self.position.seek(merge)
     }
 
-    /// The position is after the key of `span`.
+    /// Sets the position after the key of `span`.
     #[inline]
     fn leave(&mut self, span: Span) {
         self.position.set(self.batch.key(span), Edge::Excluded);
@@ -367,8 +367,8 @@ fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
     Ok(())
 }
 
-/// The gap around a missing key: from behind the live key before it up to the one after it. Looks past a
-/// bounded number of deleted keys; an end found so is nearer than it could be.
+/// The gap around a missing key: from just after the live key before it up to the next live key. Passes a
+/// bounded number of deleted keys; beyond the bound, the gap is smaller than it could be.
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     const DEAD_KEYS: usize = 8;
     let mut merge = MergingIterator::new(store.view().iterators(family, MAX_SEQ, &[])?);

@@ -1,4 +1,4 @@
-//! The place that a cursor has reached.
+//! The position of a cursor.
 
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
@@ -7,7 +7,7 @@ use crate::iter::InternalIterator;
 /// A side of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Edge {
-    /// The end of the family that the scan comes from.
+    /// The end of the family at which the scan begins.
     Open,
     /// From the key on, itself included.
     Included,
@@ -22,10 +22,10 @@ pub(super) enum Edge {
 /// direction `forward`; otherwise the next step places it first.
 #[derive(Debug)]
 pub(super) struct Position {
-    /// Last key looked at, dead ones included.
+    /// Last key passed, dead ones included.
     pub(super) last: Vec<u8>,
     pub(super) edge: Edge,
-    /// Direction of the batch, which may be the other one than the scan's.
+    /// Direction of the batch, possibly opposite to the scan's.
     pub(super) forward: bool,
     pub(super) ahead: bool,
     /// The snapshot's version of `last` was not given yet: the merge is placed on it, own changes after it.

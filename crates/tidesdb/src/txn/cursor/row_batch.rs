@@ -1,34 +1,34 @@
-//! The rows that a cursor has copied out.
+//! The rows a cursor has copied out.
 
 /// Rows of the largest batch.
 const MAX_BATCH: u32 = 32;
 
-/// Bytes at which a batch ends early.
+/// A batch ends early at this many bytes.
 pub(super) const BATCH_BYTES: usize = 256 << 10;
 
-/// Memory of a batch with a row that alone is larger than many: it is not kept.
+/// A batch with one very large row; memory above this size is not kept.
 pub(super) const LARGE_BATCH: usize = 1 << 20;
 
-/// Memory that a batch keeps between two scans: tens of thousands of cursors may wait in a server.
+/// Memory kept by a batch between two scans: a server may have tens of thousands of idle cursors.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// Where a row of the batch lies in its bytes.
+/// Position of a row in the batch's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) key: usize,
     pub(super) value: usize,
     pub(super) end: usize,
-    /// When the row expires; 0: never.
+    /// Expiry of the row; 0: never.
     pub(super) expiry: u64,
     /// The snapshot's version of the key comes next, if there is one ([`super::Scan::both_versions`]).
     pub(super) is_first: bool,
 }
 
-/// Keys and values one after the other, and where each row lies.
+/// Keys and values one after the other, and the position of each row.
 ///
-/// Every span lies within `bytes`. A key that the scan looks at stands after the rows and is cut off again unless it
-/// becomes one. After a point read `bytes` is the value and there is no span. A batch grows with each step on, from
-/// what the caller expects up to [`MAX_BATCH`] rows, so that a short scan reads little ahead.
+/// Every span lies within `bytes`. The key under examination stands after the rows, and is cut off again
+/// unless it becomes a row. After a point read `bytes` is the value and there is no span. A batch grows with
+/// each step, from the caller's expectation up to [`MAX_BATCH`] rows: a short scan reads little ahead.
 #[derive(Debug)]
 pub(super) struct RowBatch {
     pub(super) bytes: Vec<u8>,
@@ -42,7 +42,7 @@ impl RowBatch {
         RowBatch { bytes: Vec::new(), spans: Vec::new(), next_size: 1 }
     }
 
-    /// Forgets the rows; memory beyond that of a few is given back.
+    /// Clears the rows; releases memory beyond a few rows.
     pub(super) fn release(&mut self) {
         self.spans.clear();
         if self.bytes.capacity() > KEPT_BYTES {
@@ -50,7 +50,7 @@ impl RowBatch {
         }
     }
 
-    /// Gives all memory back but that of one row's key, which is the only row then. After a point read: all.
+    /// Releases all memory but one row's key; the batch then holds only this row. After a point read: all.
     pub(super) fn keep_key(&mut self, position: usize) {
         let kept = self.spans.get(position).copied();
         let key = kept.map_or_else(Vec::new, |span| self.key(span).to_vec());
@@ -72,7 +72,7 @@ impl RowBatch {
         self.next_size = rows.clamp(1, MAX_BATCH);
     }
 
-    /// Rows that the batch to be filled now is to have; the one after it has more.
+    /// Number of rows for the present batch; the next batch has more.
     #[inline]
     pub(super) fn grow(&mut self) -> usize {
         let rows = self.next_size as usize;
@@ -80,7 +80,7 @@ impl RowBatch {
         rows
     }
 
-    /// Whether the bytes that were copied are enough for a batch.
+    /// Whether the copied bytes are enough for a batch.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= BATCH_BYTES

@@ -3,25 +3,25 @@
 use crate::lock::Mode;
 use crate::txn::transaction::ReadMode;
 
-/// How a scan treats rows of others, and the lock that it took last.
+/// A scan's treatment of others' rows, and its last lock.
 ///
-/// The first three are the seek's. `peeked` and `newly_locked` speak of the row that was read last, and are not set
-/// both: a row that was peeked at is another's.
+/// The first three are the seek's. `peeked` and `newly_locked` describe the last row read. At most one is
+/// set: a peeked row belongs to another owner.
 #[derive(Debug)]
 pub(super) struct RowLocks {
     pub(super) mode: ReadMode,
-    /// Rows that others have locked are skipped.
+    /// Skip rows locked by others.
     pub(super) skip_locked: bool,
-    /// Rows that others have locked are read as they are committed.
+    /// Read the committed version of rows locked by others.
     pub(super) peek_locked: bool,
     /// The row of the batch is another's, read without its lock.
     pub(super) peeked: bool,
-    /// Key that the last locking read newly locked.
+    /// Key newly locked by the last locking read.
     pub(super) newly_locked: Option<(Vec<u8>, Mode)>,
 }
 
 impl RowLocks {
-    /// Of a scan at the snapshot.
+    /// For a scan at the snapshot.
     pub(super) fn new() -> RowLocks {
         RowLocks {
             mode: ReadMode::Snapshot,
@@ -51,10 +51,10 @@ pub(super) enum Covered {
     All,
 }
 
-/// The interval that a scan keeps free of others' insertions (`docs/protocols.md` 4.2).
+/// The interval a scan keeps free of others' insertions (`docs/protocols.md` 4.2).
 ///
 /// `covered` is relative to the direction of the batch: a turn, or a position chosen anew, begins at
-/// [`Covered::Nothing`]. `start` is the position's key at the begin of the gap that is being looked through.
+/// [`Covered::Nothing`]. `start` is the position's key at the beginning of the present gap.
 #[derive(Debug)]
 pub(super) struct GapCover {
     /// The scan keeps the gaps between its rows free.
@@ -64,7 +64,7 @@ pub(super) struct GapCover {
 }
 
 impl GapCover {
-    /// Of a scan that keeps none.
+    /// For a scan without gap locks.
     pub(super) fn new() -> GapCover {
         GapCover { kept: false, covered: Covered::Nothing, start: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! A request for a scan, as the caller makes it.
+//! The parameters of a scan.
 
 use crate::txn::transaction::ReadMode;
 
@@ -7,7 +7,7 @@ use crate::txn::transaction::ReadMode;
 pub enum Start {
     /// First key at or after the given one.
     AtOrAfter,
-    /// First key after the given one that does not start with it.
+    /// First key after the given one without it as a prefix.
     After,
     /// Last key at or before the given one, or starting with it.
     AtOrBefore,
@@ -26,29 +26,30 @@ impl Start {
     }
 }
 
-/// What a scan reads.
+/// The parameters of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     /// Where it begins.
     pub start: Start,
-    /// The key that `start` speaks of.
+    /// The key for `start`.
     pub key: &'a [u8],
-    /// Rows that do not share so many first bytes of `key` are past the end; 0: none.
+    /// Rows that differ from `key` in its first bytes, so many of them, are past the end; 0: none.
     pub prefix: usize,
     /// First key past the end in the direction of the scan.
     pub bound: Option<&'a [u8]>,
-    /// How it treats others' changes.
+    /// The treatment of others' changes.
     pub mode: ReadMode,
-    /// Skip rows that others have locked. Such a scan keeps no gaps free.
+    /// Skip rows locked by others. Such a scan keeps no gaps free.
     pub skip_locked: bool,
-    /// Read rows that others have locked as they are committed, without a lock; see [`super::Cursor::is_peek`].
+    /// Read the committed version of rows locked by others, without a lock; see [`super::Cursor::is_peek`].
     pub peek_locked: bool,
-    /// In [`ReadMode::Snapshot`]: a key that the transaction has changed is given twice, first as changed, then as the
-    /// snapshot has it, each unless it does not exist there. For entries of a unique index, whose rows' keys are in
-    /// the values: a transaction that [overtook](crate::txn::transaction::Transaction::overtook) its snapshot may have
-    /// given one row's key to another that its snapshot shows elsewhere.
+    /// In [`ReadMode::Snapshot`], returns a key twice if the transaction has changed it: first as changed,
+    /// then as in the snapshot. A version in which the key does not exist is left out. For entries of a
+    /// unique index, with rows' keys as values. A transaction that
+    /// [overtook](crate::txn::transaction::Transaction::overtook) its snapshot may have moved one row's key
+    /// to another row, while its snapshot shows it elsewhere.
     pub both_versions: bool,
-    /// Rows that the caller expects to read; 0: unknown.
+    /// Expected number of rows; 0: unknown.
     pub expect: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Cursors beside commits that are ordered and not yet in a memtable.
+//! Tests of cursors alongside commits that are ordered but not yet in a memtable.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -22,9 +22,9 @@ fn begin(db: &Db) -> Transaction {
     txn
 }
 
-/// A commit that was ordered into a memtable brings the family's first entry into it after it was sealed and after
-/// a scan has looked which memtables have some. The scan, placed anew, finds it, and does not take the range that
-/// it lies in for dead.
+/// The family's first entry reaches a memtable after the memtable was sealed, and after a scan looked for
+/// memtables with entries. Its commit was ordered before. The scan, placed again, finds the entry, and does
+/// not treat its range as dead.
 #[test]
 fn a_first_entry_in_a_sealed_memtable_is_found_when_a_scan_is_placed_anew() {
     let options = Options { sync_mode: SyncMode::None, deleted_run: 4, ..Options::default() };
@@ -61,8 +61,9 @@ fn a_first_entry_in_a_sealed_memtable_is_found_when_a_scan_is_placed_anew() {
     drop(memtables);
 }
 
-/// What a scan that locks what is committed sees of the keys 10, 20, 30 and 40 when another transaction gives the row
-/// at 20 the key 25 after the scan read 10. `flushed`: 40 alone is in the memtable.
+/// The result of a scan of the newest versions, with locks, over the keys 10, 20, 30 and 40. Another
+/// transaction moves the row at 20 to the key 25 after the scan read 10. `flushed`: only 40 is in the
+/// memtable.
 fn moved_in_front(
     mode: ReadMode,
     isolation: Isolation,
@@ -139,8 +140,8 @@ fn four_keys(options: Options, flushed: bool) -> (Db, Arc<Family>) {
     (db, family)
 }
 
-/// Gives the row at 20 the key 25 in a commit that is ordered, and not in the memtable but for the deletion where it is
-/// `begun`.
+/// Moves the row at 20 to the key 25 in an ordered commit. The memtable holds only its deletion if `begun`,
+/// else none of it.
 fn order_move(db: &Db, family: &Arc<Family>, begun: bool) -> Transaction {
     let mut writer = begin(db);
     writer.delete(family, &[20]).and_then(|()| writer.put(family, &[25], b"v")).expect("writes");
@@ -160,7 +161,7 @@ fn order_move(db: &Db, family: &Arc<Family>, begun: bool) -> Transaction {
     writer
 }
 
-/// The keys that a scan at READ COMMITTED sees after 10, when `meanwhile` happens once it has read that one.
+/// The keys after 10 in a scan at READ COMMITTED; `meanwhile` runs once the scan has read 10.
 fn after_ten(db: &Db, family: &Arc<Family>, scan: &Scan<'_>, meanwhile: impl FnOnce(&mut Cursor)) -> Vec<u8> {
     let mut reader = begin(db);
     reader.set_lock_timeout(Some(std::time::Duration::ZERO));
@@ -177,7 +178,7 @@ fn after_ten(db: &Db, family: &Arc<Family>, scan: &Scan<'_>, meanwhile: impl FnO
     seen
 }
 
-/// The deletion of a commit is visible before the key that its row moved to.
+/// The deletion of a commit is visible before the new key of its row.
 #[test]
 fn a_locking_scan_waits_for_the_rest_of_a_commit_whose_deletion_it_meets() {
     let (db, family) = four_keys(Options::default(), false);
@@ -186,7 +187,7 @@ fn a_locking_scan_waits_for_the_rest_of_a_commit_whose_deletion_it_meets() {
     assert_eq!(after_ten(&db, &family, &scan, |_| {}), [25, 30, 40]);
 }
 
-/// The caller has found out by the row, not by the entry.
+/// The caller notices by the row, not by the entry.
 #[test]
 fn a_locking_scan_that_looks_again_sees_what_is_ordered() {
     let (db, family) = four_keys(Options::default(), false);
@@ -199,7 +200,8 @@ fn a_locking_scan_that_looks_again_sees_what_is_ordered() {
     assert_eq!(seen, [25, 30, 40]);
 }
 
-/// A semi-consistent scan finds the row in a table, and the deletion only when it does not get the lock.
+/// A semi-consistent scan finds the row in a table, and finds the deletion only when it does not get the
+/// lock.
 #[test]
 fn a_scan_that_peeks_waits_for_the_rest_of_a_commit_that_took_its_row() {
     let (db, family) = four_keys(Options::default(), true);
@@ -215,8 +217,8 @@ fn a_scan_that_peeks_waits_for_the_rest_of_a_commit_that_took_its_row() {
     assert_eq!(seen, [25, 30, 40, 90]);
 }
 
-/// A range that is known to be dead since a commit that the scan has not seen all of may have lost a row to a key in
-/// front of the scan.
+/// A commit may have moved a row out of a dead range to a key in front of the scan, if the scan has not seen
+/// all of this commit.
 #[test]
 fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
     let (db, family) = four_keys(Options { deleted_run: 4, ..Options::default() }, false);
@@ -265,8 +267,8 @@ fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
     drop(memtables);
 }
 
-/// Rows of many megabytes among small ones: a scan in any mode and direction sees all of them, keeps no block of a large
-/// one, and goes on from one whose value was freed.
+/// Rows of many megabytes among small ones: a scan in any mode and direction sees all of them and keeps no
+/// block of a large one. It goes on from a row with a freed value.
 #[test]
 fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {
     let options = Options { sync_mode: SyncMode::None, ..Options::default() };
@@ -325,7 +327,7 @@ fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {
     }
 }
 
-/// A scan of a snapshot lets go of memtables that are in files by now, and reads the same rows there.
+/// A scan of a snapshot releases flushed memtables, and reads the same rows in their files.
 #[test]
 fn a_long_scan_of_a_snapshot_keeps_no_flushed_memtable() {
     let options = Options { sync_mode: SyncMode::None, write_buffer_size: 4 << 20, ..Options::default() };

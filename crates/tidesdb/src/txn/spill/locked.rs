@@ -1,5 +1,5 @@
-//! The locks of a transaction that has spilled: the keys in its runs are locked, without an entry for each in the
-//! lock table ([`LockedKeys`]). What was cut back stays locked until the transaction ends, as savepoints have it.
+//! The locks of a spilled transaction: the keys in its runs are locked without an entry each in the lock
+//! table ([`LockedKeys`]). Keys of undone changes stay locked to the transaction's end, as with savepoints.
 
 use std::sync::Arc;
 
@@ -42,10 +42,10 @@ impl LockedKeys for RunKeys {
 }
 
 impl Transactions {
-    /// From now on the keys in `runs` are locked without entries. `open`: not all are locked already, and the
-    /// implicit locks on those of families with changes in memory are to be confirmed.
+    /// From now on the keys in `runs` are locked without entries. `open`: not all are locked yet, and the
+    /// implicit locks on keys of families with changes in memory must be confirmed.
     ///
-    /// A family that was dropped meanwhile has no locks any more: the lock table would keep new ones for ever.
+    /// A dropped family has no locks any more: the lock table would keep new ones for ever.
     pub(crate) fn lock_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, open: bool) {
         for (family, tables) in runs.locked().filter(|(family, _)| self.store.catalog.is_live(*family)) {
             let keys = Arc::new(RunKeys(tables));
@@ -56,8 +56,8 @@ impl Transactions {
         }
     }
 
-    /// As [`Transactions::lock_runs`], when `prepare` has made `sealed` of them: the files that this replaces go, and
-    /// what was cut away stays locked.
+    /// As [`Transactions::lock_runs`], after `prepare` has made `sealed` of them. The replaced files go, and
+    /// undone keys stay locked.
     pub(crate) fn lock_prepared_runs(&self, owner: &Arc<LockOwner>, runs: &Runs, sealed: &SealedRuns) {
         for &family in runs.touched().iter().filter(|family| self.store.catalog.is_live(**family)) {
             let mut tables = sealed.tables_of(&self.store.versions, family);

@@ -1,27 +1,26 @@
-//! Transactions that outgrow memory (`docs/protocols.md` 5.2). Past a bound the changes in memory of a
-//! [`WriteBatch`](crate::txn::write_batch::WriteBatch) become a *run*: a file with a table for each family.
-//! Stands between the private batch, which fills runs and reads them, and commit, which makes of them runs
-//! of level 0.
+//! Transactions larger than their bound on memory (`docs/protocols.md` 5.2). Past a bound the changes in
+//! memory of a [`WriteBatch`](crate::txn::write_batch::WriteBatch) become a *run*: a file with a table for
+//! each family. This module stands between the private batch and commit. The private batch fills runs and
+//! reads them; commit makes them runs of level 0.
 //!
-//! **Cutting back.** Every change of a transaction has an *ordinal*: 1 for the first, then one more each. A
-//! run holds the changes of an interval of ordinals, *all* of them, also those that a later change of the same
-//! key hides, each with its ordinal in the place of a sequence number. It is read at a *limit*, which is the
-//! last ordinal of the interval to begin with. Cutting back to a mark, which is an ordinal, drops the runs
-//! that begin after it, and lowers the limit of the one that holds it: nothing is rewritten, whichever
-//! marks there are and whenever they were set.
+//! **Cutting back.** Every change of a transaction has an *ordinal*: 1 for the first, ascending by one. A run
+//! holds *all* changes of an interval of ordinals, those hidden by a later change of the same key too. Each
+//! has its ordinal in the place of a sequence number. A run is read up to a *limit*, at first the last
+//! ordinal of its interval. Cutting back to a mark, an ordinal, drops the later runs and lowers the limit of
+//! the run around the mark. Nothing is rewritten, for any number of marks of any age.
 //!
 //! - `runs`: the runs of a running transaction: written, merged [`runs::FAN_IN`] at a time, read, cut back.
-//! - `sealed`: the runs that `prepare` makes of them: at most two a family with each key once, durable, named in
-//!   the log. They are still without a sequence number: that of the commit stands in the manifest.
+//! - `sealed`: the runs made by `prepare`: at most two a family with each key once, durable, named in the
+//!   log. They still have no sequence number: the commit's number is in the manifest.
 //! - `locked`: the keys in runs as locks without entries.
 //!
-//! The rest of their way is in `txn/commit.rs` and `db/background.rs`. The marker is the commit point; `order` rotates
-//! the memtable and shows the runs between the old one and the new. The edit that names them is written when everything
-//! older is in files.
+//! `txn/commit.rs` and `db/background.rs` do the rest. The marker is the commit point; `order` rotates the
+//! memtable and shows the runs between the old one and the new. An edit of the manifest names them once
+//! everything older is in files.
 //!
-//! Guarantees: no latch is held while a run is written; a run of a running transaction is unlinked when the
-//! last reader lets go of it, one that the log names stays until the rollback record is written; open
-//! unlinks what neither manifest nor an undecided prepare names.
+//! Guarantees: no latch is held while a run is written. A run of a running transaction is unlinked with its
+//! last reader. A run named in the log stays until the rollback record is written. Opening a store unlinks
+//! files unknown to both the manifest and undecided prepares.
 
 mod locked;
 pub(crate) mod runs;

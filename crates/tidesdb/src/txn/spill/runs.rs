@@ -16,15 +16,15 @@ use crate::txn::write_batch::Changes;
 use crate::types::{CountEffect, Entry, FamilyId, FileNo, Seq};
 use crate::version::{LiveFile, NewFile, TableHandle};
 
-/// Neighbouring runs of one size that are merged into one: bounds the runs that a read looks into, at the
-/// price of one more write for each factor of so many in a transaction's size.
+/// Number of neighbouring runs of one size to merge into one. It bounds the runs per read, at the price of
+/// one more write for each such factor in a transaction's size.
 pub(crate) const FAN_IN: usize = 12;
 
-/// Entries between two looks at a kill.
+/// Entries between two checks of the kill flag.
 const KILL_STEPS: u64 = 1024;
 
-/// What stands with a change in a run in the place of a sequence number: its ordinal, and whether the key existed
-/// before the first change of it that went to the run with this one. Ascends with ordinals.
+/// The stamp of a change in a run, in the place of a sequence number: its ordinal, and a flag. The flag says
+/// whether the key existed before the first change of it spilled to the same run. Ascends with ordinals.
 pub(crate) fn stamp(ordinal: u64, was_live: bool) -> Seq {
     ordinal << 1 | u64::from(was_live)
 }
@@ -34,30 +34,30 @@ fn last_stamp(ordinal: u64) -> Seq {
     stamp(ordinal, true)
 }
 
-/// Whether a stamp says that the key existed.
+/// Whether the key existed, according to a stamp.
 pub(super) fn was_live(stamp: Seq) -> bool {
     stamp & 1 != 0
 }
 
-/// What the entries of a table do to the number of rows, if each key stands once in it.
+/// The effect of a table's entries on the number of rows, if each key is in it once.
 pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
     CountEffect::of(entry.kind, was_live(entry.seq)).row_count(entry.kind).rows
 }
 
-/// One run: what the transaction did in an interval of ordinals.
+/// One run: the transaction's changes in an interval of ordinals.
 pub(super) struct SpilledRun {
-    /// Its files, and what they were written through, to be synced.
+    /// Its files, with the open handles for a sync.
     files: Vec<(Arc<LiveFile>, Arc<dyn File>)>,
     /// Ascending by family.
     pub(super) tables: Vec<TableHandle>,
     /// For each table [`rows_of`] its entries.
     pub(super) rows: Vec<i64>,
-    /// The changes in it are those behind this ordinal ...
+    /// Its changes are those after this ordinal ...
     pub(super) after: u64,
-    /// ... up to this one that are not cut away, of those up to `written`.
+    /// ... up to this one. Later changes, up to `written`, are cut away.
     pub(super) limit: u64,
     pub(super) written: u64,
-    /// How often what is in it was merged.
+    /// Number of merges its content went through.
     tier: u32,
     /// A sync of a file or of its name failed. Another would prove nothing: its pages count as clean
     /// (`docs/protocols.md` 1.3).
@@ -94,7 +94,7 @@ impl SpilledRun {
             && !self.sync_failed.load(Relaxed)
     }
 
-    /// Makes the files' bytes durable. When that fails, their content has to be written anew.
+    /// Makes the files' bytes durable. After an error their content must be written anew.
     pub(super) fn sync(&self) -> Result<()> {
         let synced = self.files.iter().try_for_each(|(_, handle)| handle.sync_data());
         synced.inspect_err(|_| self.set_unsynced())
@@ -106,16 +106,16 @@ impl SpilledRun {
     }
 }
 
-/// The runs of a transaction, oldest first: intervals of ordinals that ascend.
+/// The runs of a transaction, oldest first: ascending intervals of ordinals.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(super) list: Vec<SpilledRun>,
-    /// Runs with changes that were cut away: their keys stay locked.
+    /// Runs with undone changes: their keys stay locked.
     cut: Vec<SpilledRun>,
-    /// Runs with changes that were cut away, and of which a merge has the others: their keys stay locked too, whatever
-    /// became of the statement that merged them.
+    /// Runs with undone changes whose other changes went into a merged run. Their keys stay locked too,
+    /// whatever became of the merging statement.
     merged: Vec<SpilledRun>,
-    /// Families that were ever in a run.
+    /// Families ever in a run.
     touched: Vec<FamilyId>,
     changes: u64,
 }
@@ -126,17 +126,17 @@ impl Runs {
         self.list.is_empty()
     }
 
-    /// Whether files are kept, for what was cut away included.
+    /// Whether there are files, those of undone changes included.
     pub(crate) fn has_files(&self) -> bool {
         !(self.list.is_empty() && self.cut.is_empty() && self.merged.is_empty())
     }
 
-    /// Counts changes of the list; what was read from it before is out of date.
+    /// Counts changes of the list; earlier reads of it are out of date after one.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The transaction's newest change of a key that is in a run.
+    /// The transaction's newest change of a key in its runs.
     pub(crate) fn get(&self, family: FamilyId, key: &[u8]) -> Result<Option<Hit>> {
         if self.list.is_empty() {
             return Ok(None);
@@ -151,7 +151,7 @@ impl Runs {
         Ok(None)
     }
 
-    /// A family's changes, run by run, newest first; without runs that have no key with `prefix`.
+    /// A family's changes, run by run, newest first; omits runs without keys with `prefix`.
     pub(crate) fn iterators(
         &self,
         family: FamilyId,
@@ -204,26 +204,26 @@ impl Runs {
         self.touched.clear();
     }
 
-    /// How many runs were cut away; their keys are locked.
+    /// Number of cut away runs; their keys are locked.
     pub(crate) fn cut_away(&self) -> usize {
         self.cut.len()
     }
 
-    /// Forgets what was cut away behind the first `kept`, and that its keys were locked. Returns whether there
-    /// was any.
+    /// Forgets cut away runs after the first `kept`, and the locks of their keys. Returns whether there was
+    /// any.
     pub(crate) fn forget_cut(&mut self, kept: usize) -> bool {
         let had = self.cut.len() > kept;
         self.cut.truncate(kept);
         had
     }
 
-    /// Forgets the newest run, whose changes are still in memory.
+    /// Forgets the newest run; its changes are still in memory.
     pub(crate) fn take_back(&mut self) {
         self.changes += 1;
         self.list.pop();
     }
 
-    /// For each family that was ever in a run its tables, those with changes that were cut away included.
+    /// The tables of each family ever in a run, those with undone changes included.
     pub(super) fn locked(&self) -> impl Iterator<Item = (FamilyId, Vec<TableHandle>)> + '_ {
         self.touched.iter().map(|&family| {
             let runs = self.list.iter().chain(&self.cut).chain(&self.merged);
@@ -232,20 +232,20 @@ impl Runs {
         })
     }
 
-    /// Families that were ever in a run.
+    /// Families ever in a run.
     pub(super) fn touched(&self) -> &[FamilyId] {
         &self.touched
     }
 
-    /// A family's tables with changes that were cut away.
+    /// A family's tables with undone changes.
     pub(super) fn cut_tables(&self, family: FamilyId) -> impl Iterator<Item = TableHandle> + '_ {
         let limited = self.list.iter().filter(|run| run.limit < run.written);
         let runs = limited.chain(&self.cut).chain(&self.merged);
         runs.filter_map(move |run| run.table(family)).cloned()
     }
 
-    /// Makes a run of the changes in memory, which the caller forgets then. Nothing changes on an error:
-    /// I/O, disk full, `Interrupted`.
+    /// Makes a run of the changes in memory; the caller forgets them then. Nothing changes on an error: I/O,
+    /// disk full, `Interrupted`.
     pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
         let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options_now()));
         let mut tables = Vec::new();
@@ -339,7 +339,7 @@ impl Runs {
     }
 }
 
-/// Every change of a family in `runs` that is not cut away, newest run first.
+/// Every change of a family in `runs` that was not undone, newest run first.
 pub(super) fn version_iters<'a>(
     runs: &'a [SpilledRun],
     family: FamilyId,
@@ -351,12 +351,12 @@ pub(super) fn version_iters<'a>(
     runs.iter().rev().filter_map(iter).collect()
 }
 
-/// What a table of a run looks like: as one of level 0, which it may become.
+/// The options of a run's table: those of level 0, its possible destination.
 pub(super) fn table_options(store: &Store, family: FamilyId) -> SsTableOptions {
     SsTableOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
 }
 
-/// Numbers entries for [`TableFiles::copy`] by `number`, and looks at a kill now and then.
+/// Numbers entries for [`TableFiles::copy`] by `number`, and checks the kill flag now and then.
 pub(super) fn counted<'a>(
     owner: &'a LockOwner,
     mut number: impl FnMut(&[u8], Entry<'_>) -> Option<u64> + 'a,

@@ -1,4 +1,5 @@
-//! The runs of a transaction as `prepare` makes them: durable, at most [`MAX_RUNS`] a family, each key once in each.
+//! The runs of a transaction as made by `prepare`: durable, at most [`MAX_RUNS`] a family, each key once in
+//! each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use crate::version::{LiveFile, TableHandle};
 
 use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs, SpilledRun};
 
-/// Runs that together are not longer than so many times what a transaction keeps in memory become one: writing
-/// them again costs less than level 0 with twice as many.
+/// Runs of a total length up to so many times a transaction's memory become one: writing them again costs
+/// less than twice as many runs on level 0.
 const ONE_RUN_BOUNDS: u64 = 4;
 
 impl SealedRuns {
-    /// Writes what is missing, merges what is too much, and syncs. The transaction's own runs stay as they
-    /// are. Errors: I/O, disk full, `Interrupted`; nothing is left behind then. Runs whose sync failed are written
-    /// anew by the next call.
+    /// Writes the missing runs, merges surplus ones, and syncs. The transaction's own runs stay as they are.
+    /// Errors: I/O, disk full, `Interrupted`; no file is left then. Runs whose sync failed are written anew
+    /// by the next call.
     pub(crate) fn seal(
         store: &Store,
         owner: &LockOwner,

@@ -1,4 +1,4 @@
-//! Batches that spill and are cut back to marks of any age, against a map.
+//! Tests of spilling batches, cut back to marks of any age, against a map.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn a_load_does_not_count_as_what_a_commit_brings_into_memory() {
     assert!(db.store().mean_commit() < 1000, "{} bytes", db.store().mean_commit());
 }
 
-/// As a transaction spills.
+/// Spills like a transaction.
 fn spill(batch: &mut WriteBatch, db: &Db, owner: &LockOwner) {
     batch.write_run(db.store(), owner, &[]).expect("writes");
     batch.forget_written();
@@ -83,7 +83,7 @@ fn content(batch: &WriteBatch) -> Model {
     seen
 }
 
-/// What a commit would show.
+/// The content a commit would show.
 fn sealed(db: &Db, batch: &WriteBatch, owner: &LockOwner) -> Model {
     let runs = batch.seal(db.store(), owner).expect("seals");
     let names = runs.encode();

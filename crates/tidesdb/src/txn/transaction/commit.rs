@@ -1,4 +1,4 @@
-//! The ends of a transaction: prepare, order and finish, XA PREPARE and what follows it, rollback.
+//! The ends of a transaction: prepare, order and finish; XA PREPARE and its decision; rollback.
 
 use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
@@ -6,20 +6,20 @@ use crate::options::SyncMode;
 use crate::txn::commit::PreparedCommit;
 use crate::txn::prepared::XaPrepared;
 
-/// What the decision of a prepared transaction needs.
+/// The data for the decision of a prepared transaction.
 ///
-/// At most one of `prepared` and `xa_prepared` is there, and only while the transaction is prepared; neither, if it
-/// changed nothing. `xid` is not empty from a two-phase prepare with changes to the end.
+/// At most one of `prepared` and `xa_prepared` is set, and only while the transaction is prepared; neither,
+/// if it changed nothing. `xid` is not empty from a two-phase prepare with changes to the end.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     prepared: Option<PreparedCommit>,
-    /// Prepared, waiting for a decision from outside of the commit path.
+    /// Prepared, waiting for a decision from outside the commit path.
     pub(super) xa_prepared: Option<XaPrepared>,
     /// Of a two-phase `prepare`.
     xid: Vec<u8>,
-    /// XA-prepared, its locks keep files that `batch` does not know any more.
+    /// XA-prepared, its locks keep files unknown to `batch`.
     has_files: bool,
-    /// Sync mode that the commit asks for beyond the store's and the families'.
+    /// Sync mode requested for the commit, beyond the store's and the families'.
     pub(super) sync: Option<SyncMode>,
 }
 
@@ -58,9 +58,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Prepares a transaction that somebody outside decides, perhaps much later (XA PREPARE): logged and
-    /// synced, it holds its locks and nothing else. [`Transaction::resume`] comes before `order`. On an error
-    /// the transaction is as before.
+    /// Prepares a transaction to be decided from outside, perhaps much later (XA PREPARE). It is logged and
+    /// synced, and holds only its locks. [`Transaction::resume`] comes before `order`. On an error the
+    /// transaction is as before.
     pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
         if !self.batch.is_empty() {
@@ -86,8 +86,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes what the commit of an XA-prepared transaction needs; may wait and fail, and then the transaction is
-    /// still prepared. Nothing to do for others.
+    /// Reserves what the commit of an XA-prepared transaction needs. May wait and fail; the transaction then
+    /// stays prepared. Does nothing for other transactions.
     pub fn resume(&mut self) -> Result<()> {
         if let Some(xa_prepared) = &self.outcome.xa_prepared {
             self.outcome.prepared = Some(self.transactions.wake(xa_prepared)?);
@@ -96,17 +96,16 @@ impl Transaction {
         Ok(())
     }
 
-    /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before
-    /// `prepare`.
+    /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before `prepare`.
     pub fn order(&mut self) {
         if let Some(prepared) = &mut self.outcome.prepared {
             self.transactions.order(prepared);
         }
     }
 
-    /// Waits until the commit is visible and as durable as asked for, then releases everything.
-    /// `defer_sync`: a checkpoint request will be answered for it. Before `prepare` it is an error that
-    /// changes nothing.
+    /// Waits until the commit is visible and as durable as requested, then releases everything. `defer_sync`:
+    /// a checkpoint request will be answered for it. Before `prepare` it returns an error and changes
+    /// nothing.
     pub fn finish(&mut self, defer_sync: bool) -> Result<()> {
         if self.phase != TransactionPhase::Prepared {
             return Err(Error::InvalidArgument("finish before prepare".into()));
@@ -129,9 +128,9 @@ impl Transaction {
         self.finish(false)
     }
 
-    /// Undoes everything, from any state; releases the locks. Where a two-phase prepare was answered and this fails the
-    /// transaction is still prepared, with its locks: it may be there after a restart. It may be tried again; dropped,
-    /// it is decided by its xid.
+    /// Undoes everything, from any state; releases the locks. If this fails after an answered two-phase
+    /// prepare, the transaction is still prepared, with its locks: it may be there after a restart. It may be
+    /// tried again; dropped, it is decided by its xid.
     pub fn rollback(&mut self) -> Result<()> {
         let undecided = match &self.outcome.prepared {
             _ if self.outcome.xid.is_empty() => None,

@@ -1,4 +1,4 @@
-//! The locks that a transaction takes: on tables, keys, gaps and ranges.
+//! The locks of a transaction: on tables, keys, gaps and ranges.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
 use crate::types::{FamilyId, MAX_KEY_LEN};
 
-/// What a transaction knows about its locks beyond the lock table.
+/// A transaction's knowledge of its locks beyond the lock table.
 ///
-/// The two flags fall only when the transaction ends: they say that something happened, and undoing it does not take
-/// that back.
+/// The two flags are cleared only at the transaction's end: they record past events, and undoing changes does
+/// not revert those.
 #[derive(Debug)]
 pub(super) struct LockState {
     /// Longest wait for a lock; `None`: no limit.
     pub(super) timeout: Option<Duration>,
-    /// A lock is held on a key whose newest version was not compared with the snapshot, or is newer: holding a lock
-    /// already does not show any more that its key was compared.
+    /// Some locked key has a newest version newer than the snapshot, or never compared with it. From then on,
+    /// holding a lock no longer shows that its key was compared.
     pub(super) uncompared: AtomicBool,
     /// Some key was put without a lock: `prepare` locks it.
     pub(super) unlocked_puts: bool,
@@ -44,7 +44,7 @@ impl LockState {
     }
 }
 
-/// Error for a key that is too long.
+/// The error for a too long key.
 pub(super) fn check_key(key: &[u8]) -> Result<()> {
     match key.len() {
         0..=MAX_KEY_LEN => Ok(()),
@@ -53,7 +53,7 @@ pub(super) fn check_key(key: &[u8]) -> Result<()> {
 }
 
 impl Transaction {
-    /// Locks the table that `family` stands for, until the transaction ends.
+    /// Locks the table of `family` until the transaction ends.
     pub fn lock_table(&mut self, family: &Family, mode: TableMode) -> Result<()> {
         self.require_active()?;
         if self.options.unlocked {
@@ -62,8 +62,8 @@ impl Transaction {
         self.transactions.locks.lock_table(&self.owner, family.id(), mode, self.policy(false)).map(|_| ())
     }
 
-    /// Locks a key exclusively until the transaction ends, whether there is something at it or not, and without a look
-    /// at what is there. Errors: those of a wait for a lock.
+    /// Locks a key exclusively until the transaction ends, existing or not, without reading it. Errors: those
+    /// of a wait for a lock.
     pub fn lock(&mut self, family: &Family, key: &[u8]) -> Result<()> {
         self.require_active()?;
         family.check_live()?;
@@ -76,8 +76,9 @@ impl Transaction {
     /// Takes an advisory lock on a key of a family without entries, until the transaction ends. A shared one may be
     /// raised. Undoing a statement or to a savepoint keeps it, and so does a restart of a prepared transaction.
     ///
-    /// It is a lock in every transaction, optimistic and unlocked ones too, and is not compared with the snapshot. A
-    /// write under it is not compared either: nothing may be written to such a family. Errors: those of a wait for a lock.
+    /// It is a lock in every transaction, optimistic and unlocked ones too, and is not compared with the
+    /// snapshot. A write under it is not compared either: such a family must stay without entries. Errors:
+    /// those of a wait for a lock.
     pub fn lock_advisory(&mut self, family: &Family, key: &[u8], mode: Mode) -> Result<()> {
         self.require_active()?;
         family.check_live()?;
@@ -93,8 +94,8 @@ impl Transaction {
         }
     }
 
-    /// Locks a key as the mode and the transaction ask for; `None`: another has it and `skip` is set. The lock table holds
-    /// keys as long as the store's own, and no longer ones.
+    /// Locks a key according to mode and transaction; `None`: another owner has it and `skip` is set. The
+    /// lock table holds keys as long as the store's own, and no longer ones.
     pub(crate) fn lock_key(
         &self,
         family: FamilyId,
@@ -114,8 +115,8 @@ impl Transaction {
         self.transactions.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
-    /// Whether locking scans keep the gaps between their rows free of others' insertions, and a missing key
-    /// asked for exclusively the gap around it.
+    /// Whether locking scans keep the gaps between their rows free of others' insertions, and exclusive reads
+    /// of a missing key the gap around it.
     pub(crate) fn keeps_gaps(&self) -> bool {
         match self.options.isolation {
             _ if self.options.unlocked => false,
@@ -125,7 +126,7 @@ impl Transaction {
         }
     }
 
-    /// Keeps `from..to` free of others' insertions; waits for those who have keys there.
+    /// Keeps `from..to` free of others' insertions; waits for owners of keys in it.
     pub(crate) fn lock_range(&self, family: FamilyId, from: &[u8], to: Option<&[u8]>) -> Result<()> {
         // The end of a scan may be the key after one, and the range begins or ends after that.
         let longest = from.len().max(to.map_or(0, <[u8]>::len));
@@ -137,7 +138,8 @@ impl Transaction {
         self.transactions.locks.lock_range(&self.owner, family, from, to, self.policy(false))
     }
 
-    /// What a locking read leaves behind that found nothing. Returns whether a lock newly taken is kept.
+    /// Keeps or releases the lock of a locking read that found nothing. Returns whether a lock newly taken is
+    /// kept.
     pub(super) fn settle_missing(
         &self,
         family: FamilyId,
@@ -162,7 +164,7 @@ impl Transaction {
         Ok(newly_locked)
     }
 
-    /// Gives back a lock that a read of this transaction newly took, unless the key was written since.
+    /// Releases a lock newly taken by a read of this transaction, unless the key was written since.
     pub(crate) fn unlock_key(&self, family: FamilyId, key: &[u8], mode: Mode) {
         // What cannot be read may be written.
         if self.own(family, key).is_ok_and(|own| own.is_none()) {

@@ -2,14 +2,14 @@
 //!
 //! - here: the options, and begin;
 //! - `statements`: statements and savepoints;
-//! - `snapshots`: the sequence at which reads read, and conflicts with it;
+//! - `snapshots`: the sequence numbers of reads, and conflicts with them;
 //! - `locking`: tables, keys, gaps and ranges;
 //! - `read`, `write`: reads of a key, and changes;
-//! - `ttl`: the second at which reads see entries with an expiry;
+//! - `ttl`: the second of reads of entries with an expiry;
 //! - `commit`: prepare, order and finish, rollback;
 //! - `published`: numbers for others.
 //!
-//! Each file but `read` and `write` has the state that it works on, with its invariants above it.
+//! Each file but `read` and `write` has its own state, with the invariants above it.
 
 mod commit;
 mod locking;
@@ -42,7 +42,7 @@ use crate::txn::write_batch::{OwnEntry, WriteBatch};
 use crate::txn::Transactions;
 use crate::types::{Kind, Seq};
 
-/// What a transaction sees of others.
+/// A transaction's view of others' changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Isolation {
     /// The newest committed version at each read; no snapshot.
@@ -72,34 +72,34 @@ impl Isolation {
     }
 }
 
-/// How a transaction behaves, fixed when it begins.
+/// The options of a transaction, fixed when it begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransactionOptions {
-    /// What it sees.
+    /// Its view of others' changes.
     pub isolation: Isolation,
     /// Intents instead of waiting locks (`docs/protocols.md` 4.8).
     pub optimistic: bool,
-    /// No locks and no checks: bulk load into a family that nobody sees yet. Until it has committed nobody else may
-    /// write there, or deleted rows can come back. Its commits do not wait for a sync:
+    /// No locks and no checks: bulk load into a family without other users. Until it has committed nobody
+    /// else may write there, or deleted rows can come back. Its commits do not wait for a sync:
     /// [`crate::db::Db::flush_log`] ends the load.
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
-    /// Reads see entries that have expired, as long as they are there: a replica's applier finds the rows that
-    /// its primary changed before they expired. Checks for duplicates do not.
+    /// Reads see expired entries while they exist: a replica's applier finds rows changed by its primary
+    /// before they expired. Checks for duplicates do not see them.
     pub sees_expired: bool,
-    /// The view is as old as the oldest one in the store: what fills an index from the rows gives entries to all
-    /// that anybody may still see.
+    /// Read at the oldest live snapshot. Building an index needs it: every row version still visible to some
+    /// reader gets an entry.
     pub oldest_view: bool,
     /// One statement and its commit: either may fail for want of a lock on an entry of an index. With more
-    /// statements a commit never does.
+    /// statements a commit never fails so.
     pub single_statement: bool,
 }
 
-/// How a read treats others' changes.
+/// A read's treatment of others' changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadMode {
-    /// At the snapshot that the isolation level asks for.
+    /// At the snapshot of the isolation level.
     Snapshot,
     /// The newest committed version, without a lock.
     Latest,
@@ -107,13 +107,13 @@ pub enum ReadMode {
     Shared,
     /// Takes an exclusive lock, then reads the newest version.
     Exclusive,
-    /// The newest version without a lock on its key, in scans that keep the gaps between keys free as those
-    /// of `Shared` and `Exclusive` do: for entries of an index whose rows the caller locks.
+    /// The newest version without a lock on its key. Scans keep the gaps between keys free, as those of
+    /// `Shared` and `Exclusive` do. For index entries with rows locked by the caller.
     Gap,
 }
 
 impl ReadMode {
-    /// Whether scans in this mode keep gaps free where the transaction does.
+    /// Whether scans in this mode keep gaps free if the transaction does.
     pub(crate) fn may_keep_gaps(self) -> bool {
         matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
     }
@@ -122,41 +122,42 @@ impl ReadMode {
 /// One change of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Where.
+    /// Its family.
     pub family: &'a Arc<Family>,
-    /// Which key.
+    /// Its key.
     pub key: &'a [u8],
-    /// What.
+    /// Its operation.
     pub kind: ChangeKind<'a>,
     /// Take an exclusive lock on the key first, and check it against the transaction's snapshot.
     pub lock: bool,
-    /// The number of rows stays: a put of a key that exists, the deletion of one that does not. Otherwise a put
-    /// counts as a new row, and a deletion as one less. What a key was before counts as the transaction itself
-    /// sees it, its own changes included. Nobody checks it: [`crate::db::Db::count_rows`] makes good for mistakes.
+    /// The number of rows stays: a put of an existing key, or the deletion of a missing one. Otherwise a put
+    /// counts as a new row, and a deletion as one less. The former state of a key is the one visible to the
+    /// transaction, its own changes included. Nobody checks it; [`crate::db::Db::count_rows`] corrects
+    /// mistakes.
     pub count_unchanged: bool,
-    /// Second since 1970 from which a key that is put does not exist any more; 0: it does not expire.
+    /// Second since 1970 from which a put key no longer exists; 0: it does not expire.
     pub expiry: u64,
 }
 
-/// What a change does.
+/// The operation of a change.
 #[derive(Clone, Copy, Debug)]
 pub enum ChangeKind<'a> {
     /// The key has this value, whether it exists or not.
     Put(&'a [u8]),
-    /// The key has this value; an error when a live entry of it exists.
+    /// The key has this value; an error if a live entry of it exists.
     Insert(&'a [u8]),
-    /// As `Put`, for an entry of an index whose row is locked: a lock on it keeps it out of others' ranges
-    /// and is not compared with the snapshot, as the row's was.
+    /// As `Put`, for an entry of an index with a locked row. A lock on the entry keeps it out of others'
+    /// ranges. The entry is not compared with the snapshot, as the row was.
     PutEntry(&'a [u8]),
-    /// The value that the entry has already, committed: an entry of a row whose lock the transaction has. It takes no
-    /// lock, as nobody else changes the entry meanwhile. For a transaction that [overtook](Transaction::overtook) its
-    /// snapshot: its row stands under the entry, and the snapshot may not show it.
+    /// The entry's present, committed value: an entry of a row locked by the transaction. It takes no lock,
+    /// as nobody else changes the entry meanwhile. For a transaction that [overtook](Transaction::overtook)
+    /// its snapshot: its row has this entry, and the snapshot may not show it.
     KeepEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
-    /// As `Delete`; a merge may drop the deletion together with the put that it deletes. That takes a proof, so a
-    /// plain deletion is written unless the key is locked, this transaction has not changed it before, and its
-    /// newest version is an [`Insert`](ChangeKind::Insert) that met no earlier value.
+    /// As `Delete`; a compaction may drop the deletion together with its put. This needs a proof. A plain
+    /// deletion is written unless the key is locked, this transaction has not changed it before, and its
+    /// newest version is an [`Insert`](ChangeKind::Insert) without an earlier value.
     SingleDelete,
 }
 
@@ -173,23 +174,23 @@ impl<'a> ChangeKind<'a> {
     }
 }
 
-/// What a locking read of a key that does not exist keeps.
+/// The locks kept by a locking read of a missing key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnMissing {
     /// From REPEATABLE READ on the lock on the key, and for exclusive reads the gap around it.
     Keep,
-    /// Nothing: the key was named by an entry of an index, whose range tells of a new one.
+    /// Nothing: the key came from an entry of an index, and the range there covers a new one.
     Forget,
 }
 
-/// What a point read came to.
+/// The result of a point read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// The key exists; its value was appended.
     pub live: bool,
-    /// When it expires; 0: never.
+    /// Its expiry; 0: never.
     pub expiry: u64,
-    /// The read took a lock that the transaction did not have.
+    /// The read took a lock new to the transaction.
     pub newly_locked: bool,
 }
 
@@ -219,10 +220,10 @@ enum TransactionPhase {
     Prepared,
 }
 
-/// A transaction; begun and ended many times. Used by one thread at a time.
+/// A transaction object; begins and ends many times. Used by one thread at a time.
 ///
-/// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has what its
-/// decision needs, unless there is nothing to decide.
+/// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has
+/// the data for its decision, unless there is nothing to decide.
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) store: Arc<Store>,
@@ -236,14 +237,14 @@ pub struct Transaction {
     snapshots: Snapshots,
     seconds: ViewSeconds,
     locks: LockState,
-    /// How long it may be held back, at the begin of a statement and in `prepare`.
+    /// Longest delay by back-pressure, at the begin of a statement and in `prepare`.
     max_wait: Duration,
     outcome: Outcome,
     /// Searches for a key since the object was made: one of [`GETS_PER_SAMPLE`] is measured.
     gets: u32,
 }
 
-/// A clock is read for one search of so many: two readings take up to half of a search in memory.
+/// The clock is read for one search in so many: two readings take up to half of a search in memory.
 pub(crate) const GETS_PER_SAMPLE: u32 = 256;
 
 impl Transaction {
@@ -299,7 +300,7 @@ impl Transaction {
         !self.batch.is_empty() || self.outcome.has_changes()
     }
 
-    /// Counts changes of what the transaction sees of itself; grows with every write and undo.
+    /// Counts changes of the transaction's own view of itself; grows with every write and undo.
     pub fn change_counter(&self) -> &Arc<AtomicU64> {
         &self.published.changes
     }
@@ -314,12 +315,12 @@ impl Transaction {
         self.locks.timeout = timeout;
     }
 
-    /// Sync mode that the commit asks for beyond the store's and the families'.
+    /// Sets the sync mode requested for the commit, beyond the store's and the families'.
     pub fn set_sync(&mut self, mode: Option<SyncMode>) {
         self.outcome.sync = mode;
     }
 
-    /// The mode of a read that asks for no lock: [`Isolation::Serializable`] locks all that it reads.
+    /// The mode of a read without an explicit lock: [`Isolation::Serializable`] locks all its reads.
     pub fn plain_read_mode(&self) -> ReadMode {
         match self.options.isolation {
             Isolation::Serializable => ReadMode::Shared,
@@ -348,7 +349,7 @@ impl Transaction {
         self.published.changed(&self.store, self.batch.size());
     }
 
-    /// Makes the store's counter of batches count `size` bytes for this one.
+    /// Sets this batch's part of the store's counter of batches to `size` bytes.
     #[inline]
     fn count(&mut self, size: usize) {
         self.published.count(&self.store, size);

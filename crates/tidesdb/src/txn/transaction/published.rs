@@ -1,4 +1,4 @@
-//! Numbers about a transaction that others read.
+//! A transaction's numbers for other threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use crate::store::pressure::LARGE_BATCH;
 use crate::store::Store;
 use crate::txn::transaction_list::Registered;
 
-/// Steps in which the memory of private batches is counted: small transactions touch no shared counter.
+/// Step in which the memory of private batches is counted: small transactions touch no shared counter.
 const COUNT_STEP: usize = 4 << 10;
 
-/// Whether a batch that grows from `before` to `now` becomes a large one.
+/// Whether a batch becomes a large one by growing from `before` to `now`.
 fn is_large(before: usize, now: usize) -> bool {
     before < LARGE_BATCH && now >= LARGE_BATCH
 }
 
 /// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of batches.
 ///
-/// Every change of the batch goes through `changed`, and the store's counter holds exactly `counted` bytes of this
-/// transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of those that commit
-/// while `committing`.
+/// Every change of the batch goes through `changed`, and the store's counter holds exactly `counted` bytes of
+/// this transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of
+/// committing transactions while `committing`.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) entry: Registered,
@@ -45,7 +45,7 @@ impl Published {
         }
     }
 
-    /// Makes the store's counter of batches count `size` bytes for this one.
+    /// Sets this batch's part of the store's counter of batches to `size` bytes.
     #[inline]
     pub(super) fn count(&mut self, store: &Store, size: usize) {
         if size != self.counted {
@@ -65,7 +65,8 @@ impl Published {
         }
     }
 
-    /// Makes the store's counter of batches count `bytes` more for this one, unless all would have more than `most`.
+    /// Adds `bytes` to this batch's part of the store's counter of batches, unless the sum would exceed
+    /// `most`.
     pub(super) fn reserve(&mut self, store: &Store, bytes: usize, most: u64) -> bool {
         let more = |all: u64| all.checked_add(bytes as u64).filter(|all| *all <= most);
         let counter = &store.stats.batch_bytes;
@@ -81,7 +82,7 @@ impl Published {
         reserved
     }
 
-    /// The transaction begins to commit, or does not any more.
+    /// The transaction begins to commit, or stops.
     #[inline]
     pub(super) fn set_committing(&mut self, store: &Store, committing: bool) {
         if self.committing != committing && self.counted > 0 {

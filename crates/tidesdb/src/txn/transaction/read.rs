@@ -1,4 +1,4 @@
-//! How a transaction reads a key: its own changes first, then what it may see of others.
+//! Reads of a key in a transaction: its own changes first, then others' visible versions.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ impl Transaction {
         }
     }
 
-    /// The value of a key as the mode says; `None` when there is none.
+    /// The value of a key in this mode; `None` if there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         Ok(self.get_into(family, key, mode, false, OnMissing::Keep, &mut value)?.live.then_some(value))
     }
 
-    /// Reads a key into `out`. In the locking modes the key is locked once; [`Error::LockTimeout`] also
-    /// when another has it and `skip` is set.
+    /// Reads a key into `out`. In the locking modes the key is locked once. [`Error::LockTimeout`] also when
+    /// another owner has it and `skip` is set.
     pub(crate) fn get_into(
         &mut self,
         family: &Arc<Family>,
@@ -84,7 +84,7 @@ impl Transaction {
         Ok(Found { live, expiry, newly_locked })
     }
 
-    /// The newest version at or below `seq`; how long the search takes is measured from time to time.
+    /// The newest version at or below `seq`; the time of the search is measured now and then.
     #[inline]
     fn newest_measured(
         &mut self,
@@ -103,9 +103,9 @@ impl Transaction {
         found
     }
 
-    /// Looks for the newest versions of `keys`, as [`ReadMode::Latest`] does for each of them, and gives `each` their
-    /// answers in their order: when the entry expires (0: never), or `None` where there is none. Neighbours that ascend
-    /// are cheap.
+    /// Looks for the newest versions of `keys`, as [`ReadMode::Latest`] does. Calls `each` with the answers
+    /// in the order of the keys: the entry's expiry (0: never), or `None` for a missing key. Ascending
+    /// neighbours are cheap.
     pub fn find_all<'k>(
         &mut self,
         family: &Arc<Family>,

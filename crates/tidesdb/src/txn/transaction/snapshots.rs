@@ -1,4 +1,4 @@
-//! The snapshots of a transaction: when each is taken, at which sequence reads read, and when it ends.
+//! The snapshots of a transaction: their begin, the sequence numbers of reads, and their end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,27 +8,27 @@ use crate::store::snapshot::SnapshotSlot;
 use crate::store::ttl_clock::ViewSecond;
 use crate::types::{FamilyId, RowCount, Seq, MAX_SEQ};
 
-/// The snapshots that a transaction holds; each keeps what it sees from being pruned.
+/// The snapshots of a transaction; each protects its visible versions from pruning.
 ///
-/// READ COMMITTED reads at the statement's alone, REPEATABLE READ and above at the transaction's alone, READ UNCOMMITTED
-/// at neither. Whoever takes one out gives it back to the store, and counts it in `ended`.
+/// READ COMMITTED reads at the statement's alone, REPEATABLE READ and above at the transaction's alone, READ
+/// UNCOMMITTED at neither. A caller that takes one out returns it to the store and counts it in `ended`.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     pub(super) transaction: Option<SnapshotSlot>,
-    /// The transaction's snapshot is at a commit that may not be in the memtable yet.
+    /// The transaction's snapshot is at a commit possibly not yet in the memtable.
     pub(super) ahead: bool,
     pub(super) statement: Option<SnapshotSlot>,
-    /// Snapshots that ended; cursors compare it.
+    /// Number of ended snapshots; cursors compare it.
     pub(super) ended: u64,
     /// See [`Transaction::set_snapshot_isolation`].
     takes_newest: bool,
-    /// The transaction locked, or wrote over, a version that its snapshot does not show. Stays to its end: a change
-    /// that is undone is not told from one that stands.
+    /// The transaction locked, or wrote over, a version not visible in its snapshot. Stays set to its end:
+    /// undone and standing changes are not told apart.
     overtook: AtomicBool,
 }
 
 impl Snapshots {
-    /// Of a transaction that begins.
+    /// The state of a transaction at its begin.
     pub(super) fn restart(&mut self) {
         self.takes_newest = false;
         *self.overtook.get_mut() = false;
@@ -45,7 +45,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes the transaction's snapshot now, which is its first, and gives the count of a family's rows at it.
+    /// Takes the transaction's first snapshot now, and returns the count of a family's rows at it.
     pub(crate) fn take_counted_snapshot(&mut self, family: FamilyId) -> Result<RowCount> {
         self.require_active()?;
         let (slot, row_count) = self.store.take_counted_snapshot(family)?;
@@ -56,9 +56,9 @@ impl Transaction {
         Ok(row_count)
     }
 
-    /// Takes the transaction's snapshot now, after everything that is ordered (WITH CONSISTENT SNAPSHOT,
-    /// under the caller's own order lock). Waits for nothing; the first read helps the commits in, and can be
-    /// killed.
+    /// Takes the transaction's snapshot now, after every ordered commit (WITH CONSISTENT SNAPSHOT, under the
+    /// caller's own order lock). Does not wait. The first read helps the commits into the memtable, and can
+    /// be killed.
     pub fn take_ordered_snapshot(&mut self) -> Result<()> {
         self.require_active()?;
         if self.snapshots.transaction.is_none() {
@@ -78,7 +78,7 @@ impl Transaction {
         Ok(slot)
     }
 
-    /// The sequence that a read in `mode` reads at.
+    /// The sequence number for a read in `mode`.
     pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
         if mode != ReadMode::Snapshot {
             return Ok(MAX_SEQ);
@@ -110,9 +110,9 @@ impl Transaction {
         }
     }
 
-    /// Off: locking reads and changes take the newest version of a key also where the snapshot does not show it, at
-    /// [`Isolation::RepeatableRead`] and unless the transaction is optimistic. On, as after the begin, such a version
-    /// is a conflict. Counts from now on, and not for what was locked before.
+    /// Off: locking reads and changes take the newest version of a key even if the snapshot does not show it.
+    /// Applies at [`Isolation::RepeatableRead`] to transactions other than optimistic ones. On, as after the
+    /// begin, such a version is a conflict. Applies from now on, not to earlier locks.
     pub fn set_snapshot_isolation(&mut self, on: bool) {
         self.snapshots.takes_newest = !on;
     }
@@ -124,13 +124,13 @@ impl Transaction {
             && !self.options.optimistic
     }
 
-    /// Whether the transaction has locked or changed a version that its snapshot does not show. Its own rows may then
-    /// stand over others than the snapshot has, and under other entries.
+    /// Whether the transaction has locked or changed a version not visible in its snapshot. Its own rows may
+    /// then replace other rows than the snapshot shows, and have other entries.
     pub fn overtook(&self) -> bool {
         self.snapshots.overtook.load(Ordering::Relaxed)
     }
 
-    /// Error when `seq` is newer than what the transaction has read at (`docs/protocols.md` 4.4).
+    /// The error if `seq` is newer than the transaction's snapshot (`docs/protocols.md` 4.4).
     pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
         if self.options.isolation < Isolation::RepeatableRead {
             return Ok(());
@@ -149,13 +149,13 @@ impl Transaction {
         }
     }
 
-    /// The sequence after which changes are conflicts for locking reads, if they are.
+    /// The sequence number after which changes conflict with locking reads, if they do.
     pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
         let counts = self.options.isolation >= Isolation::RepeatableRead && !self.takes_newest();
         self.snapshots.transaction.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
     }
 
-    /// The statement ends, and what it read at.
+    /// Ends the statement's snapshot.
     pub(super) fn end_statement_snapshot(&mut self) {
         self.end_statement_seconds();
         if let Some(slot) = self.snapshots.statement.take() {
@@ -165,7 +165,7 @@ impl Transaction {
         }
     }
 
-    /// The transaction reads nothing more.
+    /// The transaction makes no more reads.
     pub(super) fn end_snapshots(&mut self) {
         self.end_statement_snapshot();
         self.end_seconds();
@@ -177,8 +177,8 @@ impl Transaction {
         self.snapshots.ended += 1;
     }
 
-    /// Grows whenever a snapshot of the transaction ends. A cursor that read at one must not go on: what
-    /// the snapshot kept from being pruned may be gone.
+    /// Grows whenever a snapshot of the transaction ends. A cursor on an ended snapshot must not go on:
+    /// versions protected by the snapshot may be gone.
     pub(crate) fn ended_snapshots(&self) -> u64 {
         self.snapshots.ended
     }

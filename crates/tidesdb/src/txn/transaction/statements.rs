@@ -1,4 +1,4 @@
-//! Statements and savepoints: the points that changes are undone to.
+//! Statements and savepoints: the points to which changes are undone.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::txn::write_batch::Mark;
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct SavepointId(pub u64);
 
-/// Points in the history of the batch that it may be cut back to.
+/// Points in the history of the batch to which it may be cut back.
 ///
-/// The statement's mark never lies past the end of the batch: undoing to a savepoint takes it along, and drops the
-/// later savepoints. Marks stay good while changes move to runs.
+/// The statement's mark never lies past the end of the batch: undoing to a savepoint moves it back, and drops
+/// the later savepoints. Marks stay good while changes move to runs.
 #[derive(Debug, Default)]
 pub(super) struct UndoPoints {
     /// Begin of the statement.
     pub(super) statement: Mark,
-    /// Runs that a savepoint's rollback had cut away when the statement began.
+    /// Number of runs already cut away, by rollbacks to savepoints, when the statement began.
     cut_before_statement: usize,
-    /// In the order in which they were set, and so of their ids. A server may forget one without a release: it stays to
-    /// the transaction's end.
+    /// In the order of their setting, so by ascending id. A server may forget one without a release: it stays
+    /// to the transaction's end.
     savepoints: Vec<(SavepointId, Mark)>,
-    /// Id of the newest savepoint; ids are never used again, so that one that is gone is not taken for another.
+    /// Id of the newest savepoint; ids are never reused, so a missing savepoint is not mistaken for another.
     last_savepoint: u64,
 }
 
 impl UndoPoints {
-    /// Place of a savepoint; no search through all: those that the server has forgotten may be a million.
+    /// Place of a savepoint, by binary search: the server may have forgotten a million of them.
     fn place_of(&self, id: SavepointId) -> Result<usize, usize> {
         self.savepoints.binary_search_by_key(&id.0, |(known, _)| known.0)
     }
@@ -107,8 +107,8 @@ impl Transaction {
         }
     }
 
-    /// Undoes the statement's changes; its locks stay, but for those on keys that were in its files alone: a
-    /// statement that fills the disk gives the space back.
+    /// Undoes the statement's changes. Its locks stay, but for those on keys only in its files: a statement
+    /// that fills the disk frees its space.
     pub fn statement_rollback(&mut self) {
         self.cut_back(self.undo.statement);
         if self.batch.forget_cut(self.undo.cut_before_statement) {

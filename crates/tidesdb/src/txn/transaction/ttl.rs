@@ -1,10 +1,10 @@
-//! Entries with an expiry as a transaction sees them: each of its views has one second, fixed by the first such
-//! entry that it meets.
+//! Entries with an expiry in a transaction's views. Each view has one second, fixed by the first such entry
+//! it meets.
 //!
-//! A snapshot is a view of its own, and where the transaction has one, at REPEATABLE READ and above, it is the view
-//! of all that the transaction reads: it could else insert a key over a row that it still sees, and read the row that
-//! it wrote through an entry of the old one. Other reads of the newest versions belong to the statement, at
-//! SERIALIZABLE to the transaction, whose locks are to keep what was read as it was.
+//! A snapshot is a view of its own. At REPEATABLE READ and above it is the view of all reads of the
+//! transaction. Otherwise the transaction could insert a key over a row it still sees, and read its new row
+//! through an entry of the old one. Other reads of the newest versions share the statement's view. At
+//! SERIALIZABLE they share the transaction's, because its locks must keep the read rows as they were.
 
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::Result;
@@ -14,7 +14,8 @@ use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
 
 /// The seconds of a transaction's views.
 ///
-/// A second that is set is registered with the store's clock until its view ends: no merge buries what it sees.
+/// A set second is registered with the store's clock until its view ends: no compaction drops entries visible
+/// in the view.
 #[derive(Debug, Default)]
 pub(super) struct ViewSeconds {
     /// Of the transaction's snapshot.
@@ -26,15 +27,16 @@ pub(super) struct ViewSeconds {
 }
 
 impl Transaction {
-    /// A snapshot was taken: its view has the present second, read after it. Whoever put a key in the place of an
-    /// expired one, and is in the snapshot, had read the clock before. Stores without such entries have no need of it.
+    /// A snapshot was taken: its view has the present second, read after it. A writer in the snapshot that
+    /// put a key in place of an expired one had read the clock before. Stores without such entries do not
+    /// need it.
     pub(super) fn note_second(&self, second: &ViewSecond) {
         if self.store.ttl_clock.is_used() {
             second.note(self.store.expiry_second());
         }
     }
 
-    /// The second at which a read in `mode` sees.
+    /// The second of a read in `mode`.
     pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
         let plain = mode == ReadMode::Snapshot;
         let view = match self.options.isolation {

@@ -1,4 +1,4 @@
-//! How a transaction writes: its changes in memory, their locks, and the runs that they go to when they are many.
+//! Writes of a transaction: changes in memory, their locks, and the runs of a large transaction.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::ttl::EXPIRY_LEN;
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::types::{proves, CountEffect, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
 
-/// Part of the bound on locks that a transaction may take while all together take nearly all.
+/// Part of the bound on locks for one transaction while all together hold nearly all of them.
 const CROWDED_SHARE: usize = 16;
 
-/// The kind that lets a merge cancel a deletion with its put (`docs/protocols.md` 3.5), where `newest`, the key's newest
-/// version, proves it. The caller holds the exclusive lock on the key to its end and has not changed the key: its
-/// change comes next above `newest`.
+/// The kind by which a compaction may cancel a deletion with its put (`docs/protocols.md` 3.5), if `newest`,
+/// the key's newest version, proves it. The caller holds the exclusive lock on the key to its end and has not
+/// changed the key: its change comes next above `newest`.
 ///
 /// - An insertion over a tombstone, or over nothing, needs no mark "may overwrite".
 /// - A single delete of such an insertion deletes the only put since the key did not exist.
 ///
-/// An expired put counts as a put: readers that see expired entries would find it again.
+/// An expired put counts as a put: readers of expired entries would find it again.
 fn proven_kind(change: ChangeKind<'_>, newest: Option<Kind>) -> Option<Kind> {
     match change {
         ChangeKind::Insert(_) if newest.is_none_or(Kind::is_tombstone) => Some(Kind::PUT),
@@ -32,7 +32,7 @@ fn proven_kind(change: ChangeKind<'_>, newest: Option<Kind>) -> Option<Kind> {
     }
 }
 
-/// The value of a change, of which one goes on with pieces.
+/// The value of a change; one change has further pieces.
 fn value_of<'a>(changes: &[Change<'a>], more: Option<(usize, &'a [&'a [u8]])>, index: usize) -> Pieces<'a> {
     let pieces = more.filter(|(at, _)| *at == index).map_or(&[][..], |(_, pieces)| pieces);
     Pieces::new(changes[index].kind.value(), pieces)
@@ -43,8 +43,8 @@ fn too_long(len: usize) -> Error {
 }
 
 impl Transaction {
-    /// Moves the changes in memory to a run once they are beyond the bound, or the transaction's share while all
-    /// together take their memory or nearly all locks that there may be.
+    /// Moves the changes in memory to a run beyond the bound. Also beyond the transaction's share, while all
+    /// together fill their memory or hold nearly all possible locks.
     fn spill_if_large(&mut self) -> Result<()> {
         self.changed();
         let live = &self.store.live;
@@ -57,8 +57,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Moves the changes in memory to a run. Their keys are locked by that: neither keys nor locks of a large
-    /// transaction fill memory. `large` has values that were pushed without their bytes. Errors: I/O, disk full,
+    /// Moves the changes in memory to a run. This locks their keys: neither keys nor locks of a large
+    /// transaction fill memory. `large` has the values pushed without their bytes. Errors: I/O, disk full,
     /// `Interrupted`, those of a wait for a lock; no change is lost then.
     fn spill(&mut self, large: &[LargeValue<'_>]) -> Result<()> {
         if self.batch.size() == 0 {
@@ -90,9 +90,9 @@ impl Transaction {
         merged
     }
 
-    /// Locks the keys in the newest run, which are still in memory, by being there; those that no statement
-    /// locked when nobody else has them any more. The statement's changes may be undone, and its runs with them: a key
-    /// that an earlier one locked without a change of it keeps its entry.
+    /// Locks the keys in the newest run, still in memory, by their presence in it. Keys without a statement's
+    /// lock are locked once nobody else has them. Undoing the statement may drop its runs: a key locked by an
+    /// earlier statement, unchanged by it, keeps its entry.
     fn lock_run(&self) -> Result<()> {
         let (locks, owner) = (&self.transactions.locks, &self.owner);
         self.transactions.lock_runs(owner, self.batch.runs(), self.locks.unlocked_puts);
@@ -108,14 +108,15 @@ impl Transaction {
         Ok(())
     }
 
-    /// Applies a row's changes in order, all or none. On failure the index of the failing change comes
-    /// with the error; locks taken stay. [`Error::ReadOnly`] in a store that is open for reading.
+    /// Applies a row's changes in order, all or none. On failure the index of the failing change comes with
+    /// the error; locks taken stay. [`Error::ReadOnly`] in a store open for reading only.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
         self.write_in_pieces(changes, None)
     }
 
-    /// As [`Transaction::write`]; the value of the change with this index goes on with these pieces. A row that alone
-    /// is larger than the transaction's share of memory is written to a run from there, and not copied.
+    /// As [`Transaction::write`]; the value of the change with this index continues with these pieces. A row
+    /// larger than the transaction's share of memory is written to a run from the caller's memory, without a
+    /// copy.
     pub fn write_in_pieces(
         &mut self,
         changes: &[Change<'_>],
@@ -147,9 +148,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes memory for changes of so many bytes: gives its own back to runs, or waits until others did so. False where
-    /// nobody does for a while, perhaps because all wait for their clients or for this transaction's locks: the
-    /// changes go to a run then.
+    /// Takes memory for changes of so many bytes: spills its own changes to runs, or waits until others have
+    /// done so. False if nobody does for a while, perhaps because all wait for their clients or for this
+    /// transaction's locks: the changes then go to a run.
     fn wait_for_memory(&mut self, bytes: usize) -> Result<bool> {
         let most = self.store.memory_of_transactions();
         if self.published.reserve(&self.store, bytes, most) {
@@ -162,7 +163,7 @@ impl Transaction {
         store.wait_for_transactions(*max_wait, owner, || published.reserve(store, bytes, most))
     }
 
-    /// Writes a row to a run, its large values from where they are.
+    /// Writes a row to a run, its large values directly from the caller's memory.
     fn write_large(
         &mut self,
         changes: &[Change<'_>],
@@ -203,7 +204,7 @@ impl Transaction {
         written.map_err(|error| (changes.len().saturating_sub(1), error))
     }
 
-    /// `stored`: what the batch gets of the value.
+    /// `stored`: the value in its stored form.
     fn write_one(&mut self, change: &Change<'_>, stored: Pieces<'_>) -> Result<()> {
         let Change { family, key, .. } = *change;
         family.check_live()?;
@@ -299,9 +300,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes the locks on keys put that no statement locked. Of a large transaction they may be too many for an entry
-    /// each. A deletion has its lock, or is that of an old entry, which needs none (`docs/design/0006-ranges.md`).
-    /// Optimistic transactions wait here, too (`docs/protocols.md` 4.8).
+    /// Locks keys put without a statement's lock. A large transaction may have too many of them for an entry
+    /// each. A deletion has its lock already, or is one of an old entry and needs none
+    /// (`docs/design/0006-ranges.md`). Optimistic transactions wait here, too (`docs/protocols.md` 4.8).
     pub(super) fn lock_rest(&mut self) -> Result<()> {
         if !self.locks.unlocked_puts {
             return Ok(());
@@ -339,14 +340,15 @@ impl Transaction {
         .map_err(|(_, e)| e)
     }
 
-    /// Writes one key that exists, locked; the number of rows stays.
+    /// Writes one existing key, locked; the number of rows stays.
     pub fn update(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
         let kind = ChangeKind::Put(value);
         self.write(&[Change { family, key, kind, lock: true, count_unchanged: true, expiry: 0 }])
             .map_err(|(_, e)| e)
     }
 
-    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` since 1970 on.
+    /// As [`Transaction::put`], with an expiry: from the second `expiry` since 1970 on the key does not
+    /// exist.
     pub fn put_expiring(
         &mut self,
         family: &Arc<Family>,
@@ -359,7 +361,7 @@ impl Transaction {
             .map_err(|(_, e)| e)
     }
 
-    /// Writes one key that must not exist, locked.
+    /// Writes one new key, locked; an error if it exists.
     pub fn insert(&mut self, family: &Arc<Family>, key: &[u8], value: &[u8]) -> Result<()> {
         self.write(&[Change {
             family,
@@ -385,8 +387,8 @@ impl Transaction {
         .map_err(|(_, e)| e)
     }
 
-    /// As [`Transaction::delete`], as a single delete where the engine can prove that the key has had one put since
-    /// it last did not exist ([`ChangeKind::SingleDelete`]).
+    /// As [`Transaction::delete`], but as a single delete if the engine can prove exactly one put since the
+    /// key last did not exist ([`ChangeKind::SingleDelete`]).
     pub fn single_delete(&mut self, family: &Arc<Family>, key: &[u8]) -> Result<()> {
         let kind = ChangeKind::SingleDelete;
         self.write(&[Change { family, key, kind, lock: true, count_unchanged: false, expiry: 0 }])
