@@ -1,6 +1,6 @@
-//! The batch: a transaction's changes as they stand in a record of the log (`docs/format/wal.md`).
-//! [`BatchBuilder`] writes one, [`BatchReader`] walks one; the reader borrows, is as cheap to copy
-//! as two pointers and can be resumed, so that several threads may share the work of one batch.
+//! The batch: a transaction's changes in the form of a log record (`docs/format/wal.md`). [`BatchBuilder`]
+//! writes a batch, [`BatchReader`] walks one. The reader borrows, is as cheap to copy as two pointers and can
+//! be resumed, so several threads may share the work of one batch.
 //!
 //! ```text
 //! groups: varint, then per group  family: varint, entries: varint
@@ -11,11 +11,11 @@ use crate::format::coding::put_varint;
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN};
 
-/// A kind of entry that only a later version has.
+/// The error for a kind of entry of a later version.
 pub(super) const UNKNOWN_ENTRY: Malformed = "an unknown kind of entry";
 
-/// Writes a batch. The numbers of groups and of entries of each group are told beforehand, because
-/// they stand in front of what they count.
+/// Writes a batch. The numbers of groups, and of entries of each group, are given beforehand, because they
+/// precede the counted parts.
 #[derive(Debug)]
 pub struct BatchBuilder {
     out: Vec<u8>,
@@ -24,16 +24,16 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A batch that will have `groups` groups, written after what `out` holds already.
+    /// A batch of `groups` groups, written after the present content of `out`.
     pub fn new(mut out: Vec<u8>, groups: usize) -> BatchBuilder {
         put_varint(&mut out, groups as u64);
         BatchBuilder { out, groups, entries: 0 }
     }
 
-    /// Begins the group of `family`, which will have `entries` entries.
+    /// Begins the group of `family`, of `entries` entries.
     ///
     /// # Panics
-    /// When the group before is not complete, or there are more groups than were told.
+    /// Panics if the previous group is incomplete, or all announced groups are complete.
     pub fn group(&mut self, family: FamilyId, entries: usize) {
         assert!(self.entries == 0 && self.groups > 0, "groups have the entries that were told");
         self.groups -= 1;
@@ -46,7 +46,7 @@ impl BatchBuilder {
     /// expiry begins with it (8 bytes), as everywhere.
     ///
     /// # Panics
-    /// When the group has all the entries that were told, or the key is too long.
+    /// Panics if the group already has its announced entries, or the key is too long.
     pub fn entry(&mut self, kind: Kind, effect: CountEffect, key: &[u8], value: &[u8]) {
         assert!(self.entries > 0, "groups have the entries that were told");
         assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
@@ -60,7 +60,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Bytes written so far, those that were in the buffer before included.
+    /// Bytes written so far, the buffer's earlier content included.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -68,14 +68,15 @@ impl BatchBuilder {
     /// The bytes.
     ///
     /// # Panics
-    /// When groups or entries are missing.
+    /// Panics if groups or entries are missing.
     pub fn finish(self) -> Vec<u8> {
         assert!(self.entries == 0 && self.groups == 0, "batches have the groups that were told");
         self.out
     }
 }
 
-/// The batch that `bytes` are, with every put marked "may overwrite": what it was proven by may be lost.
+/// A copy of the batch in `bytes` with every put marked "may overwrite": the proof behind its puts may be
+/// lost.
 pub fn without_proofs(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
     let entries: Vec<BatchEntry<'_>> = BatchReader::new(bytes)?.collect::<Result<_, _>>()?;
     let groups = || entries.chunk_by(|a, b| a.family == b.family);
@@ -93,11 +94,11 @@ pub fn without_proofs(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
 /// One change of a batch, borrowed from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchEntry<'a> {
-    /// The family that it changes.
+    /// Its family.
     pub family: FamilyId,
-    /// What it does.
+    /// Its operation.
     pub kind: Kind,
-    /// What it does to the number of rows.
+    /// Its effect on the number of rows.
     pub effect: CountEffect,
     /// The key.
     pub key: &'a [u8],
@@ -115,7 +116,7 @@ pub struct BatchReader<'a> {
 }
 
 impl<'a> BatchReader<'a> {
-    /// A reader at the start of the batch that `bytes` are.
+    /// A reader at the start of the batch in `bytes`.
     pub fn new(bytes: &'a [u8]) -> Result<BatchReader<'a>, Malformed> {
         let mut cursor = Reader { rest: bytes };
         let groups = cursor.varint()?;

@@ -1,10 +1,10 @@
-//! The physical files of the log: which carry live segments, which can be reused, which stand ready
-//! for the segments to come.
+//! The physical files of the log: files of live segments, reusable files, and files prepared for the next
+//! segments.
 //!
-//! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while
-//! somebody holds recycling back, or a thread may still write its old content again), *free*, and ready again under a
-//! new segment id. A segment id is tried in one file only, however often preparing it fails, so that no two files carry
-//! one id.
+//! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while somebody
+//! holds recycling back, or a thread may still write its old content again), *free*, and ready again under a
+//! new segment id. A segment id is tried in one file only, however often its preparation fails, so no two
+//! files carry one id.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::io::{Disk, File, OpenMode};
 use crate::sync::Mutex;
 use crate::types::{FileNo, LogSegment};
 
-/// Free files that are kept for reuse; more are removed.
+/// Number of free files kept for reuse; more are removed.
 const KEEP_FREE: usize = 4;
 
 /// The files of a log directory as recovery found them.
@@ -26,11 +26,11 @@ pub struct LogFiles {
     /// Segments with content of earlier epochs, and their files, oldest first. They are kept until
     /// [`super::Wal::release_before`] passes them.
     pub old: Vec<(u32, FileNo)>,
-    /// Files without anything that counts.
+    /// Files without valid content.
     pub free: Vec<FileNo>,
 }
 
-/// A file that carries a segment of the present epoch.
+/// A file with a segment of the present epoch.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: u32,
@@ -38,12 +38,12 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
 }
 
-/// A segment that carries content, or did.
+/// A segment with present or former content.
 #[derive(Debug)]
 struct Live {
     id: u32,
     number: FileNo,
-    /// Who may still write to it; nobody to those of earlier epochs.
+    /// Its possible writers; none for segments of earlier epochs.
     writers: Weak<Segment>,
 }
 
@@ -61,13 +61,13 @@ struct LogFilesState {
 /// Lists a segment in the manifest, durably.
 pub type ListSegment = Box<dyn Fn(LogSegment) -> Result<()> + Send + Sync>;
 
-/// What is being prepared; the mutex around it lets one thread at a time do that I/O.
+/// The segment in preparation. The mutex around it lets one thread at a time do the I/O.
 struct Preparing {
-    /// The file in which the next id was tried already.
+    /// The file already tried for the next id.
     begun: Option<FileNo>,
     /// A file's directory entry may not be durable yet.
     unsynced_entry: bool,
-    /// Lists each segment that stands ready from now on, before a record is in it.
+    /// Lists each segment once it is ready, before its first record.
     list: Option<ListSegment>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files of an epoch that begins at segment `first`.
+    /// The files of an epoch with `first` as its first segment.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         store: PathBuf,
@@ -122,12 +122,12 @@ impl Files {
         }
     }
 
-    /// Segments that stand ready.
+    /// Number of ready segments.
     pub(super) fn ready(&self) -> usize {
         self.state.lock().ready.len()
     }
 
-    /// Makes one more segment ready, unless `enough` stand ready already. False if so.
+    /// Prepares one more segment, unless `enough` are ready already. False if so.
     pub(super) fn prepare(&self, enough: usize) -> Result<bool> {
         let mut preparing = self.preparing.lock();
         let (id, number) = {
@@ -179,7 +179,7 @@ impl Files {
         Ok(true)
     }
 
-    /// The segments of this epoch that stand ready or are live, oldest first.
+    /// The ready and live segments of this epoch, oldest first.
     pub(super) fn made(&self) -> Vec<LogSegment> {
         let state = self.state.lock();
         let live = state.live.iter().map(|live| (live.id, live.number));
@@ -188,7 +188,7 @@ impl Files {
         of_epoch.map(|(id, file)| LogSegment { id, epoch: self.epoch, file }).collect()
     }
 
-    /// From now on `list` lists what is made; at once what is made already and is not in `listed`.
+    /// Lists present segments missing in `listed` at once, and from now on each new one, through `list`.
     pub(super) fn list_segments(&self, listed: &[LogSegment], list: ListSegment) -> Result<()> {
         let mut preparing = self.preparing.lock();
         self.made().into_iter().filter(|made| !listed.contains(made)).try_for_each(&list)?;
@@ -196,7 +196,7 @@ impl Files {
         Ok(())
     }
 
-    /// Takes the next ready segment, which is live from now on.
+    /// Takes the next ready segment and makes it live.
     pub(super) fn take_ready(&self) -> Option<Arc<Segment>> {
         let mut state = self.state.lock();
         let segment = state.ready.pop_front()?;
@@ -220,7 +220,7 @@ impl Files {
         Self::recycle(&mut state);
     }
 
-    /// Frees released files, but not those that a late writer of the log may still write to.
+    /// Frees released files, except those with a possible late writer.
     fn recycle(state: &mut LogFilesState) {
         if state.holds == 0 {
             let LogFilesState { released, free, .. } = state;
@@ -234,7 +234,7 @@ impl Files {
         }
     }
 
-    /// Removes files that are more than reuse needs.
+    /// Removes files beyond the number kept for reuse.
     pub(super) fn trim(&self) {
         loop {
             let number = {
@@ -259,7 +259,7 @@ impl Files {
         self.state.lock().live.iter().map(|live| (live.id, live.number)).collect()
     }
 
-    /// Ids and file numbers of live segments and of released ones that are not yet free, oldest first.
+    /// Ids and file numbers of live segments, and of released ones not yet free, oldest first.
     pub(super) fn kept(&self) -> Vec<(u32, FileNo)> {
         let state = self.state.lock();
         let mut kept: Vec<_> =
@@ -269,7 +269,7 @@ impl Files {
     }
 }
 
-/// While it exists no log segment is recycled or removed.
+/// A guard: while it exists no log segment is recycled or removed.
 #[derive(Debug)]
 pub struct RecyclingHold {
     files: Arc<Files>,

@@ -1,5 +1,5 @@
-//! Whether the store's disk is full: who found no room, told once when it begins and once when it ends, and counted.
-//! Logs, flushes and merges report here; each tries again by itself.
+//! Tracks the fullness of the store's disk: reports its begin and its end in the log, once each, and counts
+//! them. Logs, flushes and merges report here; each tries again by itself.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
@@ -7,16 +7,16 @@ use crate::format::units::Micros;
 use crate::options::{LogLevel, LogSink};
 use crate::sync::Mutex;
 
-/// Who finds no room.
+/// A writer that found no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FullFor {
-    /// Records that are ordered: their commits wait.
+    /// Ordered records: their commits wait.
     LogWrite = 1,
-    /// Changes that want a place in the log: they are refused.
+    /// Changes asking for a place in the log: they are refused.
     LogSpace = 2,
     /// A flush: its memtables stay in memory.
     Flush = 4,
-    /// A merge: it waits.
+    /// A compaction: it waits.
     Merge = 8,
 }
 
@@ -42,7 +42,7 @@ impl FullFor {
 #[derive(Debug, Default)]
 struct State {
     begun_us: u64,
-    /// When a place in the log was refused last.
+    /// Time of the last refusal of a place in the log.
     refused_us: u64,
 }
 
@@ -51,13 +51,13 @@ struct State {
 pub struct DiskFullness {
     log: Option<LogSink>,
     state: Mutex<State>,
-    /// The [`FullFor`] that hold, as bits; changed under the latch.
+    /// The present [`FullFor`] causes, as bits; changed under the latch.
     causes: AtomicU8,
     times: AtomicU64,
 }
 
 impl DiskFullness {
-    /// Told to `log`.
+    /// Reports go to `log`.
     pub fn new(log: Option<LogSink>) -> DiskFullness {
         DiskFullness { log, ..DiskFullness::default() }
     }
@@ -67,22 +67,22 @@ impl DiskFullness {
         self.causes.load(Relaxed) != 0
     }
 
-    /// Times that the disk became full.
+    /// Number of times the disk became full.
     pub fn times(&self) -> u64 {
         self.times.load(Relaxed)
     }
 
-    /// Whether this one finds no room.
+    /// Whether this writer finds no room.
     pub(crate) fn holds(&self, whom: FullFor) -> bool {
         self.causes.load(Relaxed) & whom as u8 != 0
     }
 
-    /// Microseconds since a place in the log was refused last.
+    /// Microseconds since the last refusal of a place in the log.
     pub(crate) fn since_refusal(&self, now: u64) -> u64 {
         now.saturating_sub(self.state.lock().refused_us)
     }
 
-    /// A call on a file found no room; `what`: the call.
+    /// Notes a call on a file that found no room; `what`: the call.
     pub(crate) fn found(&self, whom: FullFor, what: &str, now: u64) {
         let mut state = self.state.lock();
         let before = self.causes.fetch_or(whom as u8, Relaxed);
@@ -106,7 +106,7 @@ impl DiskFullness {
         }
     }
 
-    /// There is room for this one.
+    /// Notes that this writer has room again.
     pub(crate) fn over(&self, whom: FullFor, now: u64) {
         if !self.holds(whom) {
             return;

@@ -1,25 +1,24 @@
-//! The queue for the lead of a shared task between threads: many wait until a counter passes their ticket,
-//! and one of them at a time, the leader, does the work that advances it. The log syncs like this: the work
-//! is long, and doing it twice would double it. Small, so that loom can try every interleaving.
+//! A queue for the lead of a shared task between threads. Threads wait until a counter passes their tickets.
+//! One of them at a time, the leader, does the work that advances it. The log's syncs use it: a sync is long,
+//! and doing it twice would double it. Small, so loom can try every interleaving.
 //!
-//! The leader finishes, wakes everybody whose ticket is passed and *one* of the others, which then
-//! leads unless a thread that is awake came first: leadership is never handed to a sleeping thread,
-//! because waking one takes time in which nothing is done.
+//! A leader, at its end, wakes all threads with passed tickets and *one* other thread. That one leads next,
+//! unless a thread already awake comes first. The lead is never handed to a sleeping thread: nothing would be
+//! done while it wakes up.
 //!
-//! No wake-up is lost: threads go to sleep only after they put themselves on the list, under the
-//! mutex, while there is a leader; and a leader stops being one under the same mutex, taking from the
-//! list whom it wakes. So while nobody leads, either nobody is on the list or somebody that was on it
-//! has been woken and will look again.
+//! No wake-up is lost. A thread goes to sleep only after it put itself on the list, under the mutex, while
+//! there is a leader. A leader resigns under the same mutex, and takes the threads to wake from the list. So
+//! without a leader the list is empty, or a thread from it has been woken and will look again.
 
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{current, park_timeout, Mutex, Thread};
 
-/// Longest sleep between two looks at a shutdown.
+/// Longest sleep between two checks for a shutdown.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a wait ended with.
+/// The end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
     /// The counter passed the ticket.
@@ -43,7 +42,7 @@ struct LeaderState {
     sleepers: Vec<Sleeper>,
 }
 
-/// Most threads that are woken with the mutex given up once.
+/// Most threads woken for one release of the mutex.
 const WAKE_AT_ONCE: usize = 16;
 
 /// See the module's comment.
@@ -63,7 +62,7 @@ impl LeaderQueue {
         }
     }
 
-    /// The last ticket that is done.
+    /// The last finished ticket.
     pub(super) fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
@@ -111,7 +110,7 @@ impl LeaderQueue {
         }
     }
 
-    /// The leader's end: everything up to `done` (at least what was) is done, and it leads no more.
+    /// Ends the leader's turn: everything up to `done` (no less than before) is done.
     pub(super) fn finish(&self, done: u64) {
         debug_assert!(done >= self.done());
         self.done.store(done, Ordering::Release);
@@ -146,8 +145,8 @@ impl LeaderQueue {
         }
     }
 
-    /// Ends the hand-over for good: who waits for what is not done is told so. A leader that is at
-    /// work may still call [`LeaderQueue::finish`] or this.
+    /// Ends the hand-over for good: threads waiting for unfinished tickets get [`Turn::Stopped`]. A leader
+    /// still at work may call [`LeaderQueue::finish`] or this.
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         self.stopped.store(true, Ordering::Release);

@@ -1,8 +1,9 @@
-//! Whether the log's files are there that the manifest lists. A log without its newest segment ends where the one
-//! before it ends, and a log without files is empty: only the list tells a missing file from one that never was.
+//! Checks that the log's files in the manifest's list exist. A log without its newest segment ends with the
+//! segment before, and a log without files is empty. Only the list tells a missing file from one that never
+//! existed.
 //!
-//! A segment is listed, durably, after its file and before its first record. It is forgotten before its file is used
-//! again: so no crash makes a listed file miss (`docs/protocols.md` 1.10).
+//! A segment is listed, durably, after its file and before its first record. Its entry is removed before its
+//! file is used again, so no crash makes a listed file miss (`docs/protocols.md` 1.10).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::io::Disk;
 use crate::types::LogSegment;
 
-/// Checks that the segments `listed` are in their files.
+/// Checks that the files of the segments `listed` exist.
 ///
 /// # Errors
-/// `Corruption` that names the missing files.
+/// `Corruption` with the names of the missing files.
 pub fn check_listed<'a>(
     disk: &Arc<dyn Disk>,
     store: &Path,
@@ -42,8 +43,8 @@ pub fn check_listed<'a>(
     Err(Error::corruption(path, 0, what))
 }
 
-/// Renames the files that carry segments from `first` on, and those of `missing` that are there with other content:
-/// the log's reader does not see them any more. Returns their new paths.
+/// Renames the files of segments from `first` on, and those of `missing` present with other content: the
+/// log's reader does not see them any more. Returns their new paths.
 pub(crate) fn set_aside(
     disk: &Arc<dyn Disk>,
     store: &Path,
@@ -77,7 +78,7 @@ fn file_name(segment: &LogSegment) -> String {
     format!("wal/{:06}.wal", segment.file)
 }
 
-/// The segments of `listed` that no file has any more, or whose file no longer says what it has, oldest first.
+/// The segments of `listed` without a file, or with a file of other content, oldest first.
 pub(crate) fn missing<'a>(
     disk: &Arc<dyn Disk>,
     store: &Path,

@@ -1,16 +1,17 @@
-//! The write-ahead log: the one place where a change becomes permanent. Committers enqueue records
-//! (the order of the queue is the order of the log) and wait; one of them at a time writes what is
-//! queued with one `pwrite`, one of them at a time syncs. After a crash [`recover`] reads back a
-//! prefix of that order which contains everything that was durable, or says where it is damaged.
+//! The write-ahead log: the one place where a change becomes permanent. Committers enqueue records (the order
+//! of the queue is the order of the log) and wait. One of them at a time serialises the queue into log writes.
+//! The waiting threads write these, one `pwrite` each, and one thread at a time syncs. After a crash
+//! [`recover`] reads back a prefix of that order, with everything durable in it, or reports the place of the
+//! damage.
 //!
 //! `docs/protocols.md` sections 1 and 2 have the rules, `docs/format/wal.md` has the bytes.
 //!
 //! - `batch`, `record`, `segment`: bytes, both ways
-//! - `leader_queue`: who syncs when many wait
-//! - `pending_writes`: who writes when many wait
+//! - `leader_queue`: chooses the syncing thread among many waiting ones
+//! - `pending_writes`: writes by the waiting threads themselves
 //! - `files`: physical files: preparing, recycling, releasing
-//! - `fullness`: who finds no room on the disk, told and counted
-//! - `writer`: [`Wal`], what committers use
+//! - `fullness`: reports and counts a full disk
+//! - `writer`: [`Wal`], the committers' side
 //! - `reader`: [`recover`]
 
 pub mod batch;
@@ -39,10 +40,10 @@ pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
 pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};
 
-/// Where an epoch of the log ends and where it goes on; kept in the manifest (`docs/protocols.md` 1.3).
+/// The joint between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// The epoch's end: the end of its last record that counts.
+    /// The epoch's end: the end of its last valid record.
     pub at: Lsn,
     /// Number of the epoch.
     pub epoch: u64,

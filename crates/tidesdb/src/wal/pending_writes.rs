@@ -1,18 +1,17 @@
-//! What is being written to the log: log writes of serialised records, in order, each written by
-//! whoever needs it.
+//! Pending writes of the log: log writes of serialised records, in order, each written by whichever thread
+//! needs it.
 //!
-//! There is no leader that others wait for: a leader that loses its core between its write and its
-//! answer (the kernel reschedules at the end of a system call) would hold up every committer for a slice
-//! of the scheduler. Instead a thread that waits for its ticket serialises what is queued, writes
-//! log writes that nobody has begun, and in the end writes those again whose writers do not come back:
-//! the same bytes at the same place, so that it does no harm to do it twice. A log write holds its
-//! segment, and a held segment is not recycled: a writer that wakes up late finds its old file.
+//! No thread waits for a leader here. A leader that loses its core between its write and its answer (the
+//! kernel reschedules at the end of a system call) would hold up every committer for a scheduler's slice.
+//! Instead, a waiting thread serialises the queue and writes log writes not yet begun. In the end it repeats
+//! those of absent writers: the same bytes at the same place, so a second write does no harm. A log write
+//! holds its segment, and a held segment is not recycled: a late writer finds its old file.
 //!
 //! A log write is *settled* when it and all before it are written. `done` is the last ticket of the settled
-//! ones; it freezes when the log is stopped. Small, so that loom can try every interleaving.
+//! ones; it freezes when the log is stopped. Small, so loom can try every interleaving.
 //!
-//! A log write for which the disk has no room stays in its place, and is tried again by every thread that comes by
-//! until there is room (`docs/design/0021-full-disk-in-the-log.md`). Nothing after it is settled meanwhile.
+//! A log write without room on the disk stays in its place. Every passing thread tries it again until there
+//! is room (`docs/design/0021-full-disk-in-the-log.md`). Nothing after it is settled meanwhile.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,55 +20,55 @@ use super::writer::Ticket;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{spin_loop, Arc, SleepCondvar, SleepMutex};
 
-/// Looks at `done` before a thread writes what another has begun: about the time of a small `pwrite`.
+/// Checks of `done` before a thread repeats another's write: about the time of a small `pwrite`.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
 
-/// Longest sleep between two looks at a shutdown.
+/// Longest sleep between two checks for a shutdown.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Serialised records at their place.
+/// Serialised records, with their place in the log.
 pub(super) trait LogWrite {
-    /// The last record that ends in it or before it.
+    /// The last record ending in it or before it.
     fn last(&self) -> Ticket;
 
-    /// Whether writing it twice costs less than waiting for the thread that has begun.
+    /// Whether writing it twice costs less than waiting for the thread at it.
     fn is_small(&self) -> bool;
 }
 
-/// What the threads that wait do to the log. Each function takes what it needs of latches itself.
+/// The waiting threads' operations on the log. Each function takes its latches itself.
 pub(super) trait WriteToken {
-    /// What it makes and writes.
+    /// The kind of log writes it makes and writes.
     type LogWrite: LogWrite;
 
     /// Makes log writes of everything queued, unless another thread is at it; with `patience` it waits for
-    /// that thread's end first.
+    /// the end of that thread's work first.
     fn serialise(&self, patience: bool);
 
-    /// Writes a log write, perhaps for the second time; false when there is no room for it, which may be known
-    /// after a part of it is in the file. After another error it has called [`PendingWrites::stop`].
+    /// Writes a log write, perhaps for the second time. False: no room for it, possibly after a part of it is
+    /// in the file. After another error it has called [`PendingWrites::stop`].
     fn write(&self, log_write: &Self::LogWrite) -> bool;
 
     /// Waits before a further attempt at a log write without room, longer after several.
     fn nap(&self, attempts: u32);
 
-    /// The time that a waiting thread has seen nothing move.
+    /// The time without progress seen by a waiting thread.
     type Stall: Default;
 
-    /// Looks, between two sleeps, whether the wait has to end; then it has called [`PendingWrites::stop`].
+    /// Checks between two sleeps for the end of the wait; at the end it has called [`PendingWrites::stop`].
     fn look(&self, stall: &mut Self::Stall);
 
-    /// A record was enqueued, and neither it nor a log write with it is left: no thread will ever write it. Calls
-    /// [`PendingWrites::stop`].
+    /// An enqueued record is lost: neither it nor a log write with it is left, so no thread will ever write
+    /// it. Calls [`PendingWrites::stop`].
     fn lost(&self, ticket: Ticket);
 
-    /// Every log write that found no room is in the file.
+    /// Every log write once without room is in the file.
     fn has_room(&self);
 
     /// The log write and all before it are written; called once for each, in order.
     fn publish(&self, log_write: &Self::LogWrite);
 }
 
-/// A log write and how far it has come.
+/// A log write and its state.
 struct Pending<S> {
     log_write: S,
     begun: AtomicBool,
@@ -79,7 +78,7 @@ struct Pending<S> {
 }
 
 struct PendingState<S> {
-    /// Those that are not settled, in order.
+    /// The unsettled ones, in order.
     pending: VecDeque<Arc<Pending<S>>>,
     sleepers: usize,
 }
@@ -98,13 +97,13 @@ pub(super) struct PendingWrites<S> {
 /// The answer to a wait while the disk has no room for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IfFull {
-    /// The wait goes on: what it waits for cannot be undone.
+    /// The wait goes on: its cause cannot be undone.
     Wait,
     /// The wait ends.
     Leave,
 }
 
-/// What a wait ended with.
+/// The end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     /// The ticket is written.
@@ -126,7 +125,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
     }
 
-    /// The last ticket of what is settled.
+    /// The last settled ticket.
     pub(super) fn done(&self) -> Ticket {
         self.done.load(Ordering::Acquire)
     }
@@ -195,7 +194,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
     }
 
-    /// Tries log writes again that found no room; false while there is none.
+    /// Tries log writes without room again; false while there is none.
     pub(super) fn try_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
         while self.is_full() {
             let Some(front) = self.state.lock().pending.front().cloned() else { return true };
@@ -220,7 +219,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
     }
 
-    /// Writes what nobody has begun.
+    /// Writes every log write not yet begun.
     pub(super) fn write_all<P: WriteToken<LogWrite = S>>(&self, token: &P) {
         while let Some(pending) = self.begin() {
             self.write(token, &pending);
@@ -239,8 +238,8 @@ impl<S: LogWrite> PendingWrites<S> {
         Some(pending.clone())
     }
 
-    /// Writes the oldest log write that another thread has begun, or waits for that thread if the log write
-    /// is large; false when there is none.
+    /// Repeats the oldest log write begun by another thread, or waits for that thread if the log write is
+    /// large; false if there is none.
     fn write_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
         let mut state = self.state.lock();
         let Some(pending) = state.pending.front().cloned() else { return false };
@@ -301,7 +300,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
     }
 
-    /// Ends it for good: nothing more is begun or settled, and who waits is told so.
+    /// Ends it for good: nothing more is begun or settled, and waiting threads get [`Outcome::Stopped`].
     pub(super) fn stop(&self) {
         let _state = self.state.lock();
         self.stopped.store(true, Ordering::Release);
@@ -341,7 +340,7 @@ mod test_log {
         small: bool,
         /// The write of this ticket fails.
         fails: Ticket,
-        /// Writes that find no room before there is some.
+        /// Number of writes without room before there is some.
         no_room: AtomicU64,
         /// From this ticket on no log write carries any; 0: all do.
         forgets: Ticket,
@@ -362,7 +361,8 @@ mod test_log {
             }
         }
 
-        /// From `ticket` on log writes carry none, as those of records that end before their tickets are counted.
+        /// A log whose log writes carry none from `ticket` on, as those of records that end before their
+        /// tickets are counted.
         pub(super) fn forgetting(self, ticket: Ticket) -> Log {
             Log { forgets: ticket, ..self }
         }
@@ -373,7 +373,7 @@ mod test_log {
             self
         }
 
-        /// Queues a record and waits for it; what was promised is in the file.
+        /// Queues a record and waits for it; checks that a promised record is in the file.
         pub(super) fn commit(&self) -> Outcome {
             self.append(IfFull::Wait)
         }
@@ -532,7 +532,7 @@ mod loom_tests {
     use super::*;
     use loom::thread;
 
-    /// `threads` committers; a lost wake-up is a deadlock for loom, and whatever is answered is written.
+    /// `threads` committers. A lost wake-up is a deadlock for loom, and every answered record is written.
     fn commit(threads: usize, small: bool, fails: Ticket) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
@@ -571,7 +571,7 @@ mod loom_tests {
         commit(2, false, 0);
     }
 
-    /// One waits for room, one leaves; whoever is left writes for both.
+    /// One waits for room, one leaves; the other writes for both.
     fn full(small: bool, writes: u64) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);

@@ -1,5 +1,5 @@
-//! Recovery's side of the log: finds the segments, reads the records that count, in order, and
-//! tells a torn tail from damage (`docs/protocols.md` 1.3, `docs/format/wal.md` "Recovery").
+//! Recovery's side of the log: finds the segments, reads the valid records in order, and tells a torn tail
+//! from damage (`docs/protocols.md` 1.3, `docs/format/wal.md` "Recovery").
 //!
 //! [`recover`] changes nothing on the disk; called again it gives the same answer. It streams: one
 //! record and [`CHUNK`] bytes of log are in memory at a time.
@@ -25,12 +25,12 @@ use crate::types::{FileNo, LogSegment, Lsn, Seq};
 /// Bytes read at once; whole frames.
 const CHUNK: usize = 8 * FRAME as usize;
 
-/// What recovery found.
+/// The result of recovery's reading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoveredSummary {
-    /// End of the last record that counts (or the start of the log, if none does).
+    /// End of the last valid record (or the start of the log, if there is none).
     pub end: Lsn,
-    /// The epoch that `end` is in; 0 when no segment of it was found.
+    /// The epoch of `end`; 0 when no segment of it was found.
     pub epoch: u64,
     /// First segment id of the next epoch: above every id ever seen.
     pub next_segment: u32,
@@ -44,7 +44,7 @@ pub struct RecoveredSummary {
     pub discarded: u64,
     /// The log's files, for [`super::Wal::create`].
     pub files: LogFiles,
-    /// Where no valid record follows, and why.
+    /// The position without a valid record, and why.
     pub stop: (Lsn, String),
 }
 
@@ -63,14 +63,12 @@ impl RecoveredSummary {
 
 /// Reads the log of the store in `store`.
 ///
-/// `first_live_segment`, `cuts` and `manifest_durable_upto` come from the manifest. `visit` gets
-/// every record that counts, in order, with the position of its first byte; durable marks are left
-/// out. When an error is returned the records visited before are a prefix of the log's content, and
-/// must not be used.
+/// `first_live_segment`, `cuts` and `manifest_durable_upto` come from the manifest. `visit` gets every valid
+/// record in order, with the position of its first byte; durable marks are left out. After an error the
+/// visited records are a prefix of the log's content, and must not be used.
 ///
-/// Errors: `Corruption` with file and offset for a hole in what was durable, for a record that
-/// verifies and cannot be decoded; `LaterVersion` for segments and records of a later format; I/O errors; the
-/// visitor's.
+/// Errors: `Corruption` with file and offset, for a hole in the durable part or a valid record that cannot be
+/// decoded. `LaterVersion` for segments and records of a later format. I/O errors; the visitor's.
 pub fn recover(
     disk: &Arc<dyn Disk>,
     store: &Path,
@@ -131,7 +129,7 @@ pub fn recover(
     Ok(summary)
 }
 
-/// The files of the directory, by what their headers say.
+/// The files of the directory, according to their headers.
 pub(super) struct Found {
     pub(super) segments: BTreeMap<u32, (FileNo, SegmentHeader)>,
     pub(super) headless: Vec<FileNo>,
@@ -162,7 +160,7 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
     Ok(found)
 }
 
-/// Reads until `buf` is full or the file ends, whatever single reads give.
+/// Reads until `buf` is full or the file ends, over any number of short reads.
 fn read_up_to(file: &dyn File, buf: &mut [u8], offset: u64) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {
@@ -174,7 +172,7 @@ fn read_up_to(file: &dyn File, buf: &mut [u8], offset: u64) -> Result<usize> {
     Ok(done)
 }
 
-/// What makes segments belong together.
+/// The identity of an epoch, the same in all its segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct LogEpoch {
     epoch: u64,
@@ -182,8 +180,8 @@ struct LogEpoch {
 }
 
 impl LogEpoch {
-    /// The epoch that contains segment `id`; if that is missing, the one that later segments say
-    /// began at or before it.
+    /// The epoch with segment `id`. If that segment is missing: the epoch of later segments, if it began at
+    /// or before `id`.
     fn of(found: &Found, id: u32) -> Option<LogEpoch> {
         let of =
             |(_, header): &(FileNo, SegmentHeader)| LogEpoch { epoch: header.epoch, first: header.first };
@@ -198,7 +196,7 @@ impl LogEpoch {
     }
 }
 
-/// Why and where reading stopped.
+/// The reason and the place of the end of reading.
 struct Stop {
     at: Lsn,
     why: String,
@@ -221,7 +219,7 @@ impl OpenSegment {
         Ok(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX })
     }
 
-    /// A file whose header does not verify, read as the segment `id`; none when it is too short for one.
+    /// A file with an invalid header, read as the segment `id`; `None` if it is too short for one.
     fn headless(
         disk: &dyn Disk,
         store: &Path,
@@ -285,8 +283,8 @@ impl LogReader<'_> {
         Ok(self.open.as_mut())
     }
 
-    /// Reads the epoch that begins (as far as it is live) at segment `first`, up to its cut or its
-    /// end, and moves the summary's end there.
+    /// Reads the epoch from segment `first` on (its first live one) up to its cut or its end, and moves the
+    /// summary's end there.
     fn read_epoch(
         &mut self,
         first: u32,
@@ -345,7 +343,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// Skips the rest of a record that began before the first live segment.
+    /// Skips the rest of a record begun before the first live segment.
     fn skip_tail(&mut self, first: u32, log_epoch: Option<LogEpoch>) -> Result<Result<Lsn, Stop>> {
         let mut at = Lsn::new(first, SEGMENT_HEADER);
         loop {
@@ -358,7 +356,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// Where a record goes on after a fragment that ended at `end`, the end of its frame.
+    /// The place of a record's next fragment, after a fragment with the end `end`, the end of its frame.
     fn continuation(&self, end: Lsn) -> Lsn {
         match &self.open {
             Some(open) if end.offset() < open.header.size => end,
@@ -366,8 +364,8 @@ impl LogReader<'_> {
         }
     }
 
-    /// The fragment at `at`: its part, its payload, its end. A fragment that neither ends a record
-    /// nor fills its frame is none.
+    /// The fragment at `at`: its part, its payload, its end. A fragment that neither ends a record nor fills
+    /// its frame is invalid.
     #[allow(clippy::type_complexity)] // two kinds of failure: of the disk, and of the bytes
     fn fragment(
         &mut self,
@@ -394,7 +392,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// The record after the one that ended at `end`.
+    /// The record after the end `end` of another.
     fn next_record(&mut self, end: Lsn, log_epoch: Option<LogEpoch>, scratch: &mut Vec<u8>) -> Result<Step> {
         scratch.clear();
         let size = match self.enter(end.segment(), log_epoch)? {
@@ -431,7 +429,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// The error at a record that verifies, of a kind that this version does not know.
+    /// The error for a valid record of a kind unknown to this version.
     fn of_later_version(&self, at: Lsn, what: &str) -> Error {
         let path = match self.found.segments.get(&at.segment()) {
             Some((number, _)) => file_path(self.store, *number),
@@ -440,7 +438,7 @@ impl LogReader<'_> {
         Error::later_version(path, format!("at offset {}: {what}", at.offset()))
     }
 
-    /// Decides whether what ended the last epoch is the torn tail or a hole (1.3 a).
+    /// Decides whether the last epoch ended at a torn tail or at a hole (1.3 a).
     fn judge_end(
         &self,
         log_epoch: Option<LogEpoch>,
@@ -525,18 +523,18 @@ impl RecoveredSummary {
     }
 }
 
-/// What valid starts of records say, wherever in a part of a segment they stand.
+/// The content of valid starts of records, anywhere in a part of a segment.
 #[derive(Default)]
 struct Seen {
     records: u64,
-    /// A valid fragment at the start of a frame, whatever part it is.
+    /// A valid fragment at the start of a frame, of any part.
     fragments: bool,
     durable: Lsn,
     seq: Seq,
 }
 
-/// Whether a file whose header does not verify may be lost without loss: it is as long as a segment, and no record of
-/// the segment begins in it.
+/// Whether a file with an invalid header may be lost without a loss: it is as long as a segment, and no
+/// record of the segment begins in it.
 pub(super) fn holds_nothing(disk: &dyn Disk, store: &Path, segment: &LogSegment) -> Result<bool> {
     let log_epoch = LogEpoch { epoch: segment.epoch, first: 0 };
     match OpenSegment::headless(disk, store, segment.file, segment.id, log_epoch)? {

@@ -1,5 +1,5 @@
-//! Records of the log: their kinds, their bytes, both ways (`docs/format/wal.md`). A [`Record`] owns
-//! (or shares) what the log writer will serialise; a [`RecordRef`] borrows what recovery read.
+//! Records of the log: their kinds, their bytes, both ways (`docs/format/wal.md`). A [`Record`] owns (or
+//! shares) the content to serialise; a [`RecordRef`] borrows the content read by recovery.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
 
-/// Immutable bytes that the log and others (helpers of a commit) read at the same time.
+/// Immutable bytes, read by the log and others (helpers of a commit) at the same time.
 pub trait WalBytes: Send + Sync {
     /// The bytes; the same at every call.
     fn bytes(&self) -> &[u8];
 
-    /// Called by the log writer, once, when the record with these bytes has got its place, before
-    /// anybody can learn that it is written: `start` is its first byte, `end` the byte after its
-    /// last. Must neither block nor panic.
+    /// Called by the log writer once, when the record with these bytes has its place, before anybody can
+    /// learn of its writing. `start` is its first byte, `end` the byte after its last. Must neither block nor
+    /// panic.
     fn placed(&self, start: Lsn, end: Lsn) {
         let _ = (start, end);
     }
@@ -35,16 +35,16 @@ impl WalBytes for Box<[u8]> {
     }
 }
 
-/// What a prepared transaction's record says beside its batch.
+/// The content of a prepared transaction's record besides its batch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PreparedHead {
-    /// The transaction's name outside of the store.
+    /// The transaction's name outside the store.
     pub xid: Vec<u8>,
-    /// What it holds beside its written keys; the transaction room's own encoding.
+    /// Its locks besides those on its written keys, in the encoding of `txn`.
     pub locks: Vec<u8>,
 }
 
-/// What a DDL record does; the batch in it is the same for all.
+/// The operation of a DDL record; the batch in it has one form for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Ddl {
@@ -81,7 +81,7 @@ pub enum Record {
         /// Its changes.
         batch: Arc<dyn WalBytes>,
     },
-    /// A large batch that is written before its transaction has a sequence number.
+    /// A large batch, written before its transaction has a sequence number.
     Ownerless {
         /// The transaction's id.
         txn: u64,
@@ -95,12 +95,12 @@ pub enum Record {
         /// Its sequence number.
         seq: Seq,
     },
-    /// The end of a transaction whose batch is in the log and shall not count.
+    /// The end of a transaction whose logged batch is void.
     Rollback {
         /// The transaction's id.
         txn: u64,
     },
-    /// Another copy of a prepared transaction, so that older segments can go.
+    /// Another copy of a prepared transaction; older segments can then be released.
     Relogged {
         /// The transaction's id.
         txn: u64,
@@ -109,11 +109,11 @@ pub enum Record {
         /// Its changes.
         batch: Arc<dyn WalBytes>,
     },
-    /// Nothing but a `durable_upto`. The log writes these itself.
+    /// Only a `durable_upto`. The log writes these itself.
     DurableMark,
     /// A change of the dictionary.
     Ddl {
-        /// What it does.
+        /// Its operation.
         ddl: Ddl,
         /// Its sequence number.
         seq: Seq,
@@ -123,18 +123,18 @@ pub enum Record {
     /// A counter may be used up to a value. Reserved (`docs/format/wal.md`): replay refuses it.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the format's tests write it"))]
     Ceiling {
-        /// The family that the counter belongs to.
+        /// The family of the counter.
         family: FamilyId,
         /// The counter.
         counter: u32,
         /// Its ceiling.
         value: u64,
     },
-    /// Names of run files that a transaction spilled.
+    /// Names of a transaction's spilled run files.
     RunNames {
         /// The transaction's id.
         txn: u64,
-        /// The spilling room's own encoding.
+        /// In the encoding of `store/sealed_runs.rs`.
         names: Arc<dyn WalBytes>,
     },
     /// A joint between two epochs.
@@ -151,7 +151,7 @@ impl fmt::Debug for Record {
     }
 }
 
-/// A record that was read, borrowed. Fields as in `Record`.
+/// A record read from the log, borrowed. Fields as in `Record`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // documented at `Record`
 pub enum RecordRef<'a> {
@@ -171,7 +171,7 @@ pub enum RecordRef<'a> {
 /// Bytes of a record before its body: kind, flags, `durable_upto`.
 pub(super) const HEADER: usize = 10;
 
-/// Most bytes of a record beside its batch, xid, locks and names.
+/// Most bytes of a record besides its batch, xid, locks and names.
 pub(super) const MAX_FIXED: usize = HEADER + 40;
 
 impl Record {
@@ -213,7 +213,7 @@ impl Record {
 }
 
 impl<'a> RecordRef<'a> {
-    /// The sequence number, of kinds that have one.
+    /// The sequence number, of kinds with one.
     pub fn seq(&self) -> Option<Seq> {
         match self {
             RecordRef::Commit { seq, .. } | RecordRef::Marker { seq, .. } | RecordRef::Ddl { seq, .. } => {
@@ -223,7 +223,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// The batch, of kinds that have one.
+    /// The batch, of kinds with one.
     pub fn batch(&self) -> Option<&'a [u8]> {
         match self {
             RecordRef::Commit { batch, .. }
@@ -251,8 +251,8 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// Writes everything of the record before its last, long part into `head` (emptied first), and
-    /// returns that part (the batch, or nothing). The record is the one followed by the other.
+    /// Writes the record into `head` (emptied first), except its last, long part, and returns this part (the
+    /// batch, or nothing). The record is both, one after the other.
     pub(super) fn encode(&self, durable_upto: Lsn, head: &mut Vec<u8>) -> &'a [u8] {
         head.clear();
         head.push(self.kind());
@@ -330,8 +330,8 @@ impl<'a> RecordRef<'a> {
             }
     }
 
-    /// Reads a whole record and its `durable_upto`. Batches are walked to their end, so that a
-    /// record that is returned can be applied.
+    /// Reads a whole record and its `durable_upto`. Batches are walked to their end, so a returned record can
+    /// be applied.
     pub fn decode(bytes: &'a [u8]) -> Result<(Lsn, RecordRef<'a>), Malformed> {
         let (kind, durable_upto, mut cursor) = open(bytes)?;
         let record = match kind {
@@ -383,12 +383,12 @@ impl<'a> RecordRef<'a> {
     }
 }
 
-/// A kind that only a later version has.
+/// The error for a kind of a later version.
 const UNKNOWN_KIND: Malformed = "an unknown kind of record";
-/// Flags that only a later version sets.
+/// The error for flags of a later version.
 const LATER_FLAGS: Malformed = "record flags of a later version";
 
-/// Whether whole bytes that do not decode, for the reason given, are those of a later version.
+/// Whether whole, undecodable bytes are of a later version, by the reason given.
 pub(super) fn is_later(why: Malformed) -> bool {
     [UNKNOWN_KIND, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
 }
@@ -409,8 +409,8 @@ fn seq(cursor: &mut Reader<'_>) -> Result<Seq, Malformed> {
     }
 }
 
-/// What the start of a record tells (its first fragment has all of it): `durable_upto`, and the
-/// sequence number of kinds that have one. `None` if it is not the start of a record.
+/// Reads the start of a record (all of it is in its first fragment): `durable_upto`, and the sequence number
+/// of kinds with one. `None` if it is not the start of a record.
 pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
     let (kind, durable_upto, mut cursor) = open(start).ok()?;
     match kind {

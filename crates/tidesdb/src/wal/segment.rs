@@ -15,8 +15,8 @@ pub(super) const SEGMENT_HEADER: u32 = 64;
 /// Bytes of a fragment's header.
 pub(super) const FRAGMENT_HEADER: u32 = 8;
 
-/// A record starts in a frame only if that many bytes are left: a fragment header, the record's
-/// header and its sequence number, so that the first fragment alone tells them.
+/// Least room in a frame for the start of a record: a fragment header, the record's header and its sequence
+/// number. The first fragment alone then has them all.
 pub(super) const RECORD_START: u32 = FRAGMENT_HEADER + super::record::HEADER as u32 + 8;
 
 /// Least size of a segment (tests).
@@ -25,12 +25,12 @@ pub(super) const MIN_SEGMENT: u32 = 256;
 const MAGIC: &[u8; 8] = b"TIDESWAL";
 const VERSION: u32 = 1;
 
-/// What a segment's header says.
+/// The content of a segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHeader {
     /// Segment id, never 0.
     pub(super) id: u32,
-    /// The epoch that wrote it.
+    /// The epoch of its writer.
     pub(super) epoch: u64,
     /// Bytes of the segment, this header included.
     pub(super) size: u32,
@@ -38,12 +38,12 @@ pub(super) struct SegmentHeader {
     pub(super) first: u32,
 }
 
-/// A header that cannot be used.
+/// An unusable header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BadHeader {
     /// Not a header at all, or a damaged one.
     Invalid,
-    /// A header of a later version, or with features that this one does not have.
+    /// A header of a later version, or with features unknown to this one.
     Unknown(&'static str),
 }
 
@@ -94,7 +94,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// What part of a record a fragment is.
+/// The part of a record in a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Part {
@@ -127,12 +127,12 @@ impl Part {
     }
 }
 
-/// Offset of the end of the frame that holds `offset`, in a segment of `size` bytes.
+/// Offset of the end of the frame around `offset`, in a segment of `size` bytes.
 pub(super) fn frame_end(offset: u32, size: u32) -> u32 {
     (offset / FRAME + 1).saturating_mul(FRAME).min(size)
 }
 
-/// Where the next record starts when the previous one ended at `offset`; `None`: in the next segment.
+/// The start of the next record after a record with the end `offset`; `None`: in the next segment.
 pub(super) fn record_start(offset: u32, size: u32) -> Option<u32> {
     let end = frame_end(offset, size);
     if offset < size && end - offset >= RECORD_START {
@@ -144,8 +144,8 @@ pub(super) fn record_start(offset: u32, size: u32) -> Option<u32> {
     }
 }
 
-/// Most bytes that a record of `len` bytes takes from the log: fragment headers, padding and segment
-/// headers included, wherever it begins.
+/// Most log space of a record of `len` bytes: fragment headers, padding and segment headers included,
+/// wherever it begins.
 pub(super) fn footprint(len: usize, segment_size: u32) -> u64 {
     let overhead = u64::from(FRAGMENT_HEADER + RECORD_START + SEGMENT_HEADER);
     let room = u64::from(FRAME.min(segment_size)) - overhead;
@@ -165,7 +165,7 @@ impl Seal {
         Seal { id, epoch }
     }
 
-    /// Checksum of the fragment at `offset` whose bytes from the length on are `head` and `payload`.
+    /// Checksum of the fragment at `offset`: over its bytes from the length on, `head` and `payload`.
     fn crc(&self, offset: u32, head: [u8; 4], payload: &[u8]) -> u32 {
         let mut start = [0; 20];
         start[..4].copy_from_slice(&self.id.to_le_bytes());
@@ -183,7 +183,7 @@ impl Seal {
         [a, b, c, d, low, high, part as u8, 0]
     }
 
-    /// The fragment at the start of `bytes`, which reach from `offset` to the end of its frame.
+    /// The fragment at the start of `bytes`, the bytes from `offset` to the end of its frame.
     pub(super) fn open<'a>(&self, offset: u32, bytes: &'a [u8]) -> Fragment<'a> {
         let Some((head, rest)) = bytes.split_at_checked(FRAGMENT_HEADER as usize) else {
             return Fragment::Invalid("its header is cut off");
@@ -212,14 +212,14 @@ impl Seal {
     }
 }
 
-/// What stands at an offset.
+/// The content at an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fragment<'a> {
     /// A fragment of this segment and epoch, with its payload.
     Valid(Part, &'a [u8]),
     /// Nothing of this segment and epoch; why.
     Invalid(&'static str),
-    /// A fragment of this segment and epoch in a format that this build does not know.
+    /// A fragment of this segment and epoch, in a format unknown to this build.
     Unknown(&'static str),
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn file_path(store: &Path, number: FileNo) -> PathBuf {
     log_dir(store).join(format!("{number:06}.wal"))
 }
 
-/// The number in a name that [`file_path`] made.
+/// The number in a name made by [`file_path`].
 pub(super) fn file_number(name: &str) -> Option<FileNo> {
     let digits = name.strip_suffix(".wal")?;
     if digits.len() < 6 || !digits.bytes().all(|b| b.is_ascii_digit()) {

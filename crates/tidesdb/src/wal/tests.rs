@@ -48,12 +48,12 @@ fn append(wal: &Wal, record: Record) -> Result<Ticket> {
     Ok(wal.enqueue(room, record))
 }
 
-/// A commit whose content follows from its number.
+/// A commit with content derived from its number.
 fn commit(seq: Seq, len: usize) -> Record {
     Record::Commit { seq, batch: put(&seq.to_be_bytes()[4..], len) }
 }
 
-/// Everything that recovery finds in a log of one epoch, as text.
+/// Everything recovery finds in a log of one epoch, as text.
 fn texts(disk: &FaultyDisk, first: u32) -> Result<(Vec<String>, RecoveredSummary)> {
     let mut found = Vec::new();
     let summary = recover(&disk.shared(), &store(), first, &[], Lsn::ZERO, &mut |_, record| {
@@ -352,8 +352,8 @@ fn the_background_thread_syncs_and_the_real_disk_keeps() {
     assert!(summary.next_segment > 5);
 }
 
-/// A record may be cut into log writes that are written by different threads: a sync between them must not tell
-/// the place in its midst as durable, or recovery would take the loss of its end for damage.
+/// Different threads may write the log writes of one record. A sync between them must not report a place
+/// inside the record as durable, or recovery would take the loss of its end for damage.
 #[test]
 fn a_record_that_is_written_in_part_moves_no_end() {
     let disk = FaultyDisk::new(31);

@@ -1,19 +1,19 @@
 //! The writing side of the log: reservations, the queue, groups, syncs, failure.
 //!
-//! A committer reserves room ([`Wal::reserve`], may wait or fail), enqueues its record (never waits,
-//! never fails) and then waits until it is written or durable. Whoever waits first leads: it takes
-//! everything queued, serialises it into one buffer and writes that with one `pwrite` (more only at
-//! the end of a segment and after a megabyte). Syncs have a leader of their own.
+//! A committer reserves room ([`Wal::reserve`], may wait or fail), enqueues its record (never waits, never
+//! fails) and then waits until it is written or durable. The first waiting thread takes
+//! everything queued and serialises it into one log write, for one `pwrite` (more only at the end of a segment
+//! and after a megabyte). Any waiting thread writes it (`pending_writes`). Syncs have a leader.
 //!
 //! Tickets are dense and in the order of the log. This file is the handle; each step has its own:
 //! - `space`: reservations and the queue
-//! - `group`: who writes what is queued, and up to where it is written
+//! - `group`: serialises and writes the queue, and tracks the written end
 //! - `log_end`: records to bytes, segment after segment
-//! - `room`: a disk without room for what is queued
-//! - `shutdown`: the end of waits where nothing moves
-//! - `sync`: who syncs, and who is told
+//! - `room`: a disk without room for queued records
+//! - `shutdown`: the end of waits without progress
+//! - `sync`: syncs, and answers to their waiters
 //! - `background`: segments prepared ahead, syncs at intervals, marks
-//! - `shared`: what all of them share, and failure
+//! - `shared`: the shared state, and failure
 
 mod background;
 mod group;
@@ -54,25 +54,24 @@ use crate::types::{FileNo, LogSegment, Lsn, Seq};
 /// The place of a record in the queue: dense, from 1; 0 is "before everything".
 pub type Ticket = u64;
 
-/// Records that the queue has room for from the start.
+/// Initial capacity of the queue, in records.
 const QUEUE: usize = 1024;
 
-/// How a log is written.
+/// Options of a log.
 #[derive(Clone, Debug)]
 pub struct WalOptions {
-    /// Bytes of a segment: a multiple of 32 KiB (or, in tests, less than that and at least 256).
+    /// Bytes of a segment: a multiple of 32 KiB (in tests also less, down to 256).
     pub segment_size: u32,
-    /// `SyncMode::Interval` makes the background thread sync; the other modes are the caller's
-    /// choice of what to wait for.
+    /// `SyncMode::Interval` makes the background thread sync; in the other modes the caller chooses its wait.
     pub sync_mode: SyncMode,
     /// Time between background syncs.
     pub sync_interval: Duration,
-    /// Bytes of reservations and queued records beyond which [`Wal::reserve`] waits. One larger
-    /// record is let through when nothing else is outstanding.
+    /// Bytes of reservations and queued records above which [`Wal::reserve`] waits. A single larger record
+    /// passes when nothing else is outstanding.
     pub max_outstanding: u64,
-    /// Serialised bytes after which they are written, so that a large record or group needs no buffer of its size.
+    /// Serialised bytes are written beyond this size, so a large record or group needs no buffer of its size.
     pub write_at: usize,
-    /// Have a background thread. Without one the owner calls [`Wal::tick`] (deterministic tests).
+    /// Runs a background thread. Without one the owner calls [`Wal::tick`] (deterministic tests).
     pub background: bool,
     /// Receiver of lines for the error log.
     pub log: Option<LogSink>,
@@ -109,12 +108,12 @@ impl fmt::Debug for Wal {
 }
 
 impl Wal {
-    /// Starts a new epoch in the store's directory `store`, at segment `first_segment` (above every
-    /// id that recovery saw). `epoch` is in the synced manifest already. `found` is what recovery
-    /// found (nothing for a new store); its old segments stay until they are released.
+    /// Starts a new epoch in the store's directory `store`, at segment `first_segment` (above every id seen
+    /// by recovery). `epoch` is in the synced manifest already. `found` is recovery's result (nothing for a
+    /// new store); its old segments stay until they are released.
     ///
-    /// On return the first segment stands ready, synced. On a full disk the spare one after it may
-    /// be missing; then ordinary reservations fail and urgent ones find the room that is left.
+    /// On return the first segment stands ready, synced. On a full disk the spare one after it may be
+    /// missing. Ordinary reservations then fail, and urgent ones use the remaining room.
     pub fn create(
         disk: Arc<dyn Disk>,
         store: PathBuf,
@@ -209,17 +208,16 @@ impl Wal {
         Ok(wal)
     }
 
-    /// Reserves room for a record whose batch, xid, locks and names have `bytes` bytes together.
-    /// Waits while too much is outstanding; prepares segments itself when the prepared ones do not
-    /// suffice. Errors: `DiskFull` (also while queued records wait for room), `BackpressureTimeout`, `Interrupted`,
-    /// `ReadOnly` (the log failed).
+    /// Reserves room for a record with `bytes` bytes of batch, xid, locks and names together. Waits while too
+    /// much is outstanding; prepares segments itself if too few are ready. Errors: `DiskFull` (also while
+    /// queued records wait for room), `BackpressureTimeout`, `Interrupted`, `ReadOnly` (the log failed).
     pub fn reserve(&self, bytes: usize, purpose: Purpose, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
         self.core.clone().reserve(bytes, purpose, wait_limit)
     }
 
-    /// Appends a record to the queue and returns its ticket: the order of these calls is the order
-    /// of the log. Does no I/O and cannot fail: what cannot be written any more is told to who waits.
-    /// Call it with the sequence numbers in order.
+    /// Appends a record to the queue and returns its ticket: the order of these calls is the order of the
+    /// log. Does no I/O and cannot fail: waiters for a record that cannot be written get the error. Calls
+    /// must be in the order of sequence numbers.
     pub fn enqueue(&self, mut reservation: LogSpace, record: Record) -> Ticket {
         let bytes = std::mem::take(&mut reservation.bytes);
         let core = &self.core;
@@ -237,9 +235,9 @@ impl Wal {
         queue.last
     }
 
-    /// Returns when the record with `ticket` and everything before it is written (a killed process
-    /// does not lose it), which may take until the disk has room. Errors: `OutcomeUnknown` when the log failed with
-    /// the record perhaps in it, `ReadOnly` when the log failed before anything of the record was written.
+    /// Returns when the record with `ticket` and everything before it is written, so a killed process does
+    /// not lose it. May wait until the disk has room. Errors: `OutcomeUnknown` when the log failed with the
+    /// record perhaps in it, `ReadOnly` when the log failed before anything of the record was written.
     pub fn wait_written(&self, ticket: Ticket) -> Result<()> {
         self.core.wait_written(ticket, IfFull::Wait)
     }
@@ -266,13 +264,13 @@ impl Wal {
         self.core.check_room()
     }
 
-    /// From now on nobody waits for room: a write without room is a failure of the log. For a store that closes and
-    /// a server that shuts down; from any thread, without I/O.
+    /// From now on no thread waits for room: a write without room is a failure of the log. For a closing
+    /// store and a server's shutdown; from any thread, without I/O.
     pub fn end_waits(&self) {
         self.core.end_waits();
     }
 
-    /// Whether queued records wait for room, and the times that some did since the log was opened.
+    /// Whether queued records wait for room, and the number of such times since the log was opened.
     pub fn full(&self) -> (bool, u64) {
         (self.core.is_full(), self.core.times_full())
     }
@@ -282,7 +280,7 @@ impl Wal {
         &self.core.fullness
     }
 
-    /// Writes and syncs everything that was enqueued before the call. An error once the log failed; `DiskFull` while
+    /// Writes and syncs everything enqueued before the call. An error once the log failed; `DiskFull` while
     /// there is no room for it.
     pub fn sync_all(&self) -> Result<()> {
         let last = self.core.queue.lock().last;
@@ -293,9 +291,9 @@ impl Wal {
         }
     }
 
-    /// Calls `callback` once the record with `ticket` is durable, or with the error when the log
-    /// fails before: at once, or from the thread that syncs. The background thread starts a sync if
-    /// none is coming ([`Wal::tick`] without one). The callback must not wait for the log.
+    /// Calls `callback` once the record with `ticket` is durable, or with the error if the log fails before.
+    /// The call comes at once, or from the syncing thread. The background thread starts a sync if none is
+    /// coming ([`Wal::tick`] without one). The callback must not wait for the log.
     pub fn when_durable(&self, ticket: Ticket, callback: impl FnOnce(Result<()>) + Send + 'static) {
         self.core.callbacks.lock().push((ticket, Box::new(callback)));
         if self.core.syncs.done() >= ticket || self.core.has_failed() {
@@ -315,7 +313,7 @@ impl Wal {
         self.core.notify_background();
     }
 
-    /// Changes [`WalOptions::max_outstanding`]; who waits for room looks again.
+    /// Changes [`WalOptions::max_outstanding`]; threads waiting for room check again.
     pub fn set_max_outstanding(&self, bytes: u64) {
         self.core.max_outstanding.store(bytes, Ordering::Relaxed);
         let _queue = self.core.queue.lock();
@@ -338,8 +336,8 @@ impl Wal {
         self.core.syncs.done()
     }
 
-    /// End of the last written record. Read before a record is enqueued it is a lower bound of that
-    /// record's place: what must hold that record's segment holds the segment of this position.
+    /// End of the last written record. Read before a record is enqueued, it is a lower bound of the record's
+    /// place. Holding the log from this position's segment on therefore holds the record's segment.
     pub fn written_lsn(&self) -> Lsn {
         Lsn(self.core.written_lsn.load(Ordering::Acquire))
     }
@@ -365,8 +363,8 @@ impl Wal {
         self.core.queue.lock().outstanding
     }
 
-    /// Segments with ids below `segment` may be reused: the caller has synced the manifest that says
-    /// so. The segment that is being written is never released.
+    /// Lets segments with ids below `segment` be reused: the caller has synced a manifest without them. The
+    /// segment in writing is never released.
     pub fn release_before(&self, segment: u32) {
         let segment = segment.min(self.written_lsn().segment());
         self.core.files.release_before(segment);
@@ -379,18 +377,18 @@ impl Wal {
         self.core.files.live()
     }
 
-    /// Live segments (old ones of earlier epochs included), and released ones that are held back from being reused.
+    /// Live segments (old ones of earlier epochs included), and released ones held back from reuse.
     pub fn kept_segments(&self) -> Vec<(u32, FileNo)> {
         self.core.files.kept()
     }
 
-    /// The segments of this epoch, oldest first, those that wait for records included.
+    /// The segments of this epoch, oldest first, empty ready ones included.
     pub fn made_segments(&self) -> Vec<LogSegment> {
         self.core.files.made()
     }
 
-    /// From now on `list` is called for each new segment before its first record; at once for those that are there and
-    /// are not `listed`. Recovery misses a listed segment whose file is gone ([`super::check_listed`]).
+    /// From now on `list` is called for each new segment before its first record, and at once for present
+    /// segments not `listed`. Recovery reports a listed segment without its file ([`super::check_listed`]).
     pub fn list_segments(&self, listed: &[LogSegment], list: ListSegment) -> Result<()> {
         self.core.files.list_segments(listed, list)
     }
@@ -425,7 +423,7 @@ impl Wal {
         self.core.fail(error);
     }
 
-    /// Why the log is dead, if it is.
+    /// The reason of the log's failure, if it failed.
     pub fn failed(&self) -> Option<String> {
         if self.core.has_failed() {
             self.core.reason.lock().clone()
@@ -434,20 +432,20 @@ impl Wal {
         }
     }
 
-    /// A sync that began then ends now.
+    /// Reports a sync, begun at `begun` and ending now, if it was slow.
     #[cfg(test)]
     pub(super) fn tell_slow_sync(&self, begun: u64) {
         self.core.tell_slow_sync(begun);
     }
 
-    /// One round of the background thread's work: prepare a segment, remove superfluous files, sync
-    /// when the interval is over or somebody asked, mark an idle log. For owners without the thread.
+    /// One round of the background thread's work: prepares a segment, removes superfluous files, syncs at the
+    /// interval or on request, marks an idle log. For owners without the thread.
     #[cfg(test)]
     pub fn tick(&self) {
         self.core.tick();
     }
 
-    /// Stops the background thread and makes everything that was enqueued durable.
+    /// Stops the background thread and makes everything enqueued durable.
     pub fn close(&self) -> Result<()> {
         self.stop_thread();
         self.sync_all()?;

@@ -88,8 +88,8 @@ pub struct TransactionOptions {
     /// Reads see expired entries while they exist: a replica's applier finds rows changed by its primary
     /// before they expired. Checks for duplicates do not see them.
     pub sees_expired: bool,
-    /// Read at the oldest live snapshot. Building an index needs it: every row version still visible to some
-    /// reader gets an entry.
+    /// Reads see expiries at the second of the oldest view in the store. Building an index needs it: every
+    /// row still visible in some view gets an entry.
     pub oldest_view: bool,
     /// One statement and its commit: either may fail for want of a lock on an entry of an index. With more
     /// statements a commit never fails so.

@@ -1,5 +1,5 @@
-//! The log for those that look at it: one segment by itself, as far as its records verify, and whether a log's tail is
-//! torn. Changes nothing.
+//! Reads the log for inspection: one segment by itself, up to its last valid record, and whether a log's tail
+//! is torn. Changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::types::{LogSegment, Lsn};
 
-/// What a segment's file holds.
+/// The content of a segment's file.
 #[derive(Clone, Debug)]
 pub struct SegmentDump {
     /// Id, epoch and number of the file.
     pub segment: LogSegment,
     /// Bytes of the segment.
     pub size: u32,
-    /// End of the last record that verifies.
+    /// End of the last valid record.
     pub end: Lsn,
-    /// Where no valid record follows, and why.
+    /// The position without a valid record, and why.
     pub stop: (Lsn, String),
-    /// The tail is torn: bytes stand there that are no record of this segment. An interrupted write leaves such bytes,
-    /// and so does an earlier segment in the same file.
+    /// The tail is torn: bytes other than a record of this segment follow. An interrupted write leaves such
+    /// bytes, and so does an earlier segment in the same file.
     pub is_torn: bool,
-    /// Records that verify after the stop. Not 0: the stop is damage.
+    /// Number of valid records after the stop. Not 0: the stop is damage.
     pub behind: u64,
 }
 
-/// Visits the records of the one segment in the file at `path`, durable marks left out. A record that began in the segment
-/// before is skipped; one that goes on in the next is the stop.
+/// Visits the records of the one segment in the file at `path`, durable marks left out. A record begun in the
+/// previous segment is skipped; one that goes on in the next is the stop.
 ///
 /// # Errors
-/// `InvalidArgument` for a file with another name; `Corruption` for a damaged header, and for a record that verifies and
+/// `InvalidArgument` for a file with another name; `Corruption` for a damaged header, or a valid record that
 /// does not decode; `LaterVersion`; I/O; the visitor's.
 pub fn dump_segment(
     disk: &Arc<dyn Disk>,
@@ -94,7 +94,7 @@ pub fn dump_segment(
     Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, behind })
 }
 
-/// Whether something that is no record follows the end of the log of `store`: see [`SegmentDump::is_torn`].
+/// Whether bytes other than a record follow the end of the log of `store`: see [`SegmentDump::is_torn`].
 pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSummary) -> Result<bool> {
     if !disk.exists(&log_dir(store))? {
         return Ok(false);
@@ -107,7 +107,8 @@ pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSumm
 }
 
 impl LogReader<'_> {
-    /// Whether parts of a record, or bytes that are none, stand between the end of the last record and the stop, or there.
+    /// Whether parts of a record, or other bytes, lie between the end of the last record and the stop, or at
+    /// the stop.
     fn is_torn(&mut self, end: Lsn, stop: &Stop, log_epoch: LogEpoch) -> Result<bool> {
         let size = match self.enter(end.segment(), Some(log_epoch))? {
             Some(open) => open.header.size,

@@ -1,5 +1,5 @@
-//! A disk whose log files keep no bytes, and take none while they are blocked: for lengths by the thousand, and for a disk
-//! that does not answer.
+//! A disk whose log files keep no bytes, and take none while blocked: for lengths by the thousand, and for a
+//! disk without an answer.
 
 use std::path::Path;
 use std::sync::Arc;

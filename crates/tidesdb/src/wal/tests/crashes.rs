@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a program knows when its machine dies.
+/// A program's knowledge when its machine dies.
 #[derive(Default)]
 struct Known {
     written: Seq,

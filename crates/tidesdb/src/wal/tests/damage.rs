@@ -1,4 +1,4 @@
-//! Damaged logs: whatever is done to the bytes, recovery gives a prefix or a named error.
+//! Damaged logs: for any damage to the bytes, recovery gives a prefix or a named error.
 
 use super::*;
 

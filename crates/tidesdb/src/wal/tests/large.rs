@@ -1,11 +1,11 @@
-//! Records longer than what the log gathers before it writes: the wait for each of them ends, wherever the record's last
-//! byte falls in a fragment, a frame, a segment, or among the bytes gathered.
+//! Records longer than the log's buffer: the wait for each of them ends. The record's last byte may fall
+//! anywhere in a fragment, a frame, a segment, or among the buffered bytes.
 
 use super::blocked_disk::{BlockedDisk, Gate};
 use super::*;
 use crate::wal::record::PreparedHead;
 
-/// Start offsets that each length is tried at.
+/// Number of start offsets tried for each length.
 const STARTS: usize = 20;
 
 /// Bytes of a commit's payload without its batch.
@@ -13,12 +13,12 @@ fn fixed() -> usize {
     payload_len(&commit(1, 0))
 }
 
-/// The length of a record that moves the log's end by `n` bytes within a frame, headers included.
+/// The length of a record, headers included, to move the log's end by `n` bytes within a frame.
 fn filler(n: usize) -> usize {
     n.saturating_sub(fixed() + 16)
 }
 
-/// Waits for a record as a commit does, or as recovery does for one that it logs again.
+/// Waits for a record as a commit does, or as recovery does for a record logged again.
 fn answered(wal: &Wal, ticket: Ticket, again: bool) {
     let answer = if again { wal.wait_written_unless_full(ticket) } else { wal.wait_written(ticket) };
     answer.unwrap_or_else(|error| panic!("ticket {ticket}: {error}"));

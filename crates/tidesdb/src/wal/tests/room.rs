@@ -334,7 +334,7 @@ fn a_slow_sync_is_told_once_a_minute() {
 
 type Lines = Arc<crate::sync::Mutex<Vec<(LogLevel, String)>>>;
 
-/// A sink, and what it is told.
+/// A sink, and the lines it got.
 fn told() -> (Lines, LogSink) {
     let lines = Lines::default();
     let into = Arc::clone(&lines);

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Threads that reserve, enqueue in the order of sequence numbers and wait; what came back.
+/// Threads that reserve, enqueue in the order of sequence numbers and wait; returns their results.
 fn run(wal: &Wal, threads: u64, each: u64, seed: u64, done: &AtomicU64) {
     let order = crate::sync::Mutex::new(0);
     std::thread::scope(|scope| {

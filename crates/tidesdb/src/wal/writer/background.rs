@@ -1,6 +1,6 @@
-//! The log's background thread: it prepares segments, removes superfluous files, syncs when the interval is
-//! over or somebody asked, and writes a durable mark into a log that idles. Its work is one function,
-//! [`Core::tick`], which owners without the thread call themselves.
+//! The log's background thread: it prepares segments, removes superfluous files, syncs at intervals or on
+//! request, and writes a durable mark into an idle log. Its work is one function, [`Core::tick`], called by
+//! the owner itself without the thread.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use crate::wal::pending_writes::IfFull;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 
-/// How often the background thread looks for work that nobody told it of.
+/// Interval at which the background thread looks for unannounced work.
 const IDLE_POLL: Duration = Duration::from_millis(500);
 
 /// The same while records wait for room: perhaps nobody else waits for them.
 const FULL_POLL: Duration = Duration::from_millis(100);
 
-/// Microseconds without a refused change after which a disk counts as one with room, if a segment can be prepared.
+/// Microseconds without a refused change after which a disk counts as having room, if a segment can be
+/// prepared.
 const SPACE_PAUSE_US: u64 = 1_000_000;
 
 #[derive(Default)]
 pub(super) struct Background {
     pub(super) stop: bool,
     pub(super) work: bool,
-    /// A sync that is due although nobody waits.
+    /// A due sync without a waiting thread.
     pub(super) sync: bool,
     /// A segment could not be prepared, and the error log says so.
     pub(super) preparation_failed: bool,
@@ -100,8 +101,8 @@ impl Core {
         }
     }
 
-    /// After a change was refused a place in the log: whether there is room again. One that needs much is refused
-    /// while small ones go through: a while without any refusal belongs to it.
+    /// After a refusal of a place in the log: checks whether there is room again. Large requests may be
+    /// refused while small ones pass, so room needs a while without any refusal.
     fn look_for_space(&self) {
         let now = self.disk.now_micros();
         if self.fullness.holds(FullFor::LogSpace)
@@ -112,8 +113,8 @@ impl Core {
         }
     }
 
-    /// The first failure to prepare a segment is in the error log, and the success after it. Nobody waits for a spare
-    /// segment: whoever needs it prepares it and meets the error.
+    /// Reports the first failure to prepare a segment in the error log, and the success after it. No thread
+    /// waits for a spare segment: a thread in need of it prepares it and meets the error.
     pub(super) fn tell_preparation(&self, prepared: Result<()>) {
         let failed = prepared.is_err();
         if std::mem::replace(&mut self.background.lock().preparation_failed, failed) == failed {
@@ -131,9 +132,9 @@ impl Core {
         }
     }
 
-    /// Writes a durable mark when everything is durable and no record tells it. The mark is not
-    /// waited for and leaves the log clean: no ticket, no sync. Its segment is dirty all the same,
-    /// so that the next sync covers the mark before anything after it counts as durable.
+    /// Writes a durable mark when everything is durable and no record says so yet. The mark is not waited for
+    /// and leaves the log clean: no ticket, no sync. Its segment is dirty all the same, so the next sync
+    /// covers the mark before anything after it counts as durable.
     pub(super) fn mark(&self) {
         let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
         if self.progress.lock().marked >= durable || self.has_failed() {

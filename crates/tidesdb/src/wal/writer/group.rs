@@ -1,5 +1,5 @@
-//! Groups: whoever waits for its record takes everything queued and serialises it into one log write of the
-//! log; the threads that wait then write the log writes (see [`crate::wal::pending_writes`]).
+//! Groups: a waiting thread takes everything queued and serialises it into one log write. The waiting threads
+//! then write the log writes (see [`crate::wal::pending_writes`]).
 //!
 //! `written` is contiguous: a log write is published as a whole, after its last byte and all before it are
 //! in the file.
@@ -18,7 +18,7 @@ use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
 use crate::wal::pending_writes::{IfFull, Outcome, WriteToken};
 
-/// Bytes of a group's records beyond which they are written before they are freed, which takes a while.
+/// Bytes of a group's records above which they are written before they are freed: freeing takes a while.
 const FREE_LATER: u64 = 64 << 10;
 
 /// How far the log is proven; changed in one step for each log write.
@@ -28,9 +28,9 @@ pub(super) struct Progress {
     pub(super) written_lsn: Lsn,
     pub(super) written_seq: Seq,
     pub(super) durable_seq: Seq,
-    /// Segments with writes that no sync covers, oldest first.
+    /// Segments with writes not covered by a sync, oldest first.
     pub(super) dirty: VecDeque<Arc<Segment>>,
-    /// `durable_lsn` that a mark in the log tells.
+    /// The `durable_lsn` of the last mark in the log.
     pub(super) marked: Lsn,
 }
 

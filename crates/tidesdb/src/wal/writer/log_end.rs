@@ -1,5 +1,5 @@
 //! The end of the log: records become bytes in a buffer, the buffer becomes a log write of the present
-//! segment, and a full segment is followed by the next one that stands ready. One thread at a time is here.
+//! segment. After a full segment comes the next ready one. One thread at a time is here.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::wal::pending_writes::LogWrite;
 use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 
-/// Stretches up to this are written again rather than waited for.
+/// Stretches up to this size are written again rather than waited for.
 const SMALL: usize = 64 << 10;
 
-/// Capacity that a buffer begins with.
+/// Initial capacity of a buffer.
 const BUFFER: usize = 512;
 
-/// Bytes at their place in a segment, which they hold.
+/// Bytes with their place in a segment; they hold the segment.
 pub(super) struct Written {
     pub(super) segment: Arc<Segment>,
     pub(super) bytes: Vec<u8>,
-    /// Where the bytes end.
+    /// End of the bytes.
     pub(super) end: Lsn,
-    /// Where the last record ends that ends here or before.
+    /// End of the last record ending here or before.
     pub(super) whole: Lsn,
-    /// The last record that ends here or before, and the highest sequence number up to here.
+    /// The last record ending here or before, and the highest sequence number up to here.
     pub(super) last: Ticket,
     pub(super) seq: Seq,
 }
 
 impl Written {
-    /// Where the bytes begin in the file.
+    /// Start of the bytes in the file.
     pub(super) fn start(&self) -> u64 {
         u64::from(self.end.offset()) - self.bytes.len() as u64
     }
@@ -48,20 +48,20 @@ impl LogWrite for Written {
     }
 }
 
-/// What only the thread that serialises touches.
+/// The state of the serialising thread alone.
 pub(super) struct LogEnd {
     pub(super) segment: Arc<Segment>,
     pub(super) seal: Seal,
-    /// Where the next byte goes.
+    /// Place of the next byte.
     pub(super) offset: u32,
-    /// Serialised bytes that are in no log write; they end at `offset`.
+    /// Serialised bytes not yet in a log write; they end at `offset`.
     pub(super) buffer: Vec<u8>,
     pub(super) head: Vec<u8>,
     /// The group, kept for its capacity.
     pub(super) taken: Vec<(Record, u64)>,
-    /// Bytes of `capacity` that this group has used.
+    /// Bytes of `capacity` used by this group.
     pub(super) used: u64,
-    /// The last record that is serialised whole, where it ends, and the highest sequence number of those.
+    /// The last completely serialised record, its end, and the highest sequence number so far.
     pub(super) ticket: Ticket,
     pub(super) whole: Lsn,
     pub(super) seq: Seq,
@@ -105,14 +105,14 @@ impl LogEnd {
 }
 
 impl Core {
-    /// Gives what is serialised to those who write.
+    /// Makes a log write of the serialised bytes.
     pub(super) fn cut(&self, end: &mut LogEnd) {
         if let Some(log_write) = end.cut() {
             self.pending_writes.push(log_write);
         }
     }
 
-    /// Writes what is serialised so far, if that is much.
+    /// Writes the serialised bytes, if they are many.
     pub(super) fn write_if_long(&self, end: &mut LogEnd) {
         if end.buffer.len() >= self.options.write_at {
             self.cut(end);
@@ -120,8 +120,8 @@ impl Core {
         }
     }
 
-    /// Serialises a record after what is there, going on to the next segments as needed. The record's last bytes stay in
-    /// the buffer: the caller counts its ticket up, then cuts.
+    /// Serialises a record after the present content, going on to the next segments as needed. The record's
+    /// last bytes stay in the buffer: the caller counts its ticket up, then cuts.
     pub(super) fn append(&self, end: &mut LogEnd, record: &Record, durable: Lsn) -> Result<()> {
         let size = self.options.segment_size;
         match record_start(end.offset, size) {

@@ -1,9 +1,9 @@
-//! A disk without room for the log: a write of records that finds none waits at its place until there is room, and
-//! is tried again by every thread that comes by (`docs/design/0021-full-disk-in-the-log.md`).
+//! A disk without room for the log. A write of records without room waits at its place until there is some,
+//! and every passing thread tries it again (`docs/design/0021-full-disk-in-the-log.md`).
 //!
-//! A record that is ordered cannot be undone, so its committer waits. Nothing new is let in meanwhile: reservations
-//! fail with [`Error::DiskFull`], after an attempt of their own. The end of waits ([`Core::end_waits`]) makes a write
-//! without room a failure of the log.
+//! An ordered record cannot be undone, so its committer waits. Nothing new is let in meanwhile: reservations
+//! fail with [`Error::DiskFull`], after an attempt of their own. The end of waits ([`Core::end_waits`]) makes
+//! a write without room a failure of the log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::options::LogLevel;
 use crate::sync::{Condvar, Mutex};
 use crate::wal::fullness::FullFor;
 
-/// First and longest pause between two attempts of a thread that waits.
+/// First and longest pause between two attempts of a waiting thread.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Attempts after which the pause does not grow any more.
+/// Number of attempts after which the pause stops growing.
 const GROWS: u32 = 6;
 
-/// What is told of a want of room.
+/// The reported state of a want of room.
 #[derive(Default)]
 struct Want {
     /// It is in the error log.
     reported: bool,
-    /// The call that found no room.
+    /// The call without room.
     what: String,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct LogRoom {
     /// There is room again, the log failed, or waits end.
     changed: Condvar,
     waits_end: AtomicBool,
-    /// Times that the log ran out of room.
+    /// Number of times the log ran out of room.
     times: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Core {
         self.pending_writes.is_full()
     }
 
-    /// Times that the log ran out of room.
+    /// Number of times the log ran out of room.
     pub(super) fn times_full(&self) -> u64 {
         self.log_room.times.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ impl Core {
         Error::DiskFull(self.log_room.want.lock().what.clone())
     }
 
-    /// A call on the log found no room; false when nobody waits for room any more.
+    /// Notes a call on the log without room; false when no thread waits for room any more.
     pub(super) fn note_no_room(&self, what: &str) -> bool {
         if self.waits_end() {
             return false;
@@ -92,7 +92,7 @@ impl Core {
         }
     }
 
-    /// Waits for a change, at most for a pause that grows with the attempts.
+    /// Waits for a change, for at most a pause growing with the attempts.
     pub(super) fn nap_for_room(&self, attempts: u32) {
         let mut want = self.log_room.want.lock();
         let ends = || self.waits_end() || self.has_failed();
@@ -107,7 +107,7 @@ impl Core {
         self.log_room.waits_end.load(Ordering::SeqCst)
     }
 
-    /// Nobody waits for room from now on: a write that finds none is a failure of the log.
+    /// Ends the waits for room from now on: a write without room is a failure of the log.
     pub(super) fn end_waits(&self) {
         self.log_room.waits_end.store(true, Ordering::SeqCst);
         self.wake_for_room();

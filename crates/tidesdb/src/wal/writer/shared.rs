@@ -1,8 +1,8 @@
-//! What the threads of the log share, and what a failed write does to all of them.
+//! The shared state of the log's threads, and the effect of a failed write on all of them.
 //!
-//! Locks are taken one at a time but for two: the holder of `end` (it serialises) may take any other, and
-//! `progress` is taken under the latch of `pending_writes`. After `failed` is set nothing is written or synced any more
-//! (`docs/protocols.md` 1.8).
+//! Locks are taken one at a time, with two exceptions. The holder of `end` (it serialises) may take any
+//! other, and `progress` is taken under the latch of `pending_writes`. After `failed` is set nothing is
+//! written or synced any more (`docs/protocols.md` 1.8).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -47,16 +47,16 @@ pub(super) struct Core {
     pub(super) wake: Condvar,
     /// `WalOptions::max_outstanding`, as it is now.
     pub(super) max_outstanding: AtomicU64,
-    /// Microseconds between background syncs; `u64::MAX`: there are none.
+    /// Microseconds between background syncs; `u64::MAX`: none.
     pub(super) interval: AtomicU64,
     pub(super) callbacks: Mutex<Vec<(Ticket, Callback)>>,
     pub(super) counters: Counters,
 }
 
-/// What was done since the log was opened.
+/// Work done since the log was opened.
 #[derive(Default)]
 pub(super) struct Counters {
-    /// Bytes of records written, with all that frames them.
+    /// Bytes of records written, framing included.
     pub(super) bytes: AtomicU64,
     /// Groups written.
     pub(super) groups: AtomicU64,
@@ -64,7 +64,7 @@ pub(super) struct Counters {
     pub(super) syncs: AtomicU64,
     /// Their time, those of one group as one.
     pub(super) sync_times: Latency,
-    /// When a slow sync was last told, in microseconds of the disk's clock; 0: never.
+    /// Time of the last report of a slow sync, in microseconds of the disk's clock; 0: never.
     pub(super) slow_sync_told: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl Core {
         Error::ReadOnly(reason.unwrap_or_else(|| "the log failed".into()))
     }
 
-    /// The error for a record that is not proven to be where its owner wants it.
+    /// The error for a record without proof of its durability, or of its writing.
     pub(super) fn lost(&self, ticket: Ticket) -> Error {
         // Who serialises raises `taken` before it looks at `failed` and writes nothing after a failure, so
         // a ticket above `taken` is not and will not be in the file.
@@ -89,7 +89,8 @@ impl Core {
         }
     }
 
-    /// The first failure is in the error log: changes are refused from here on, and nobody may ask for any.
+    /// Ends the log after a failure; the first one goes to the error log. Changes are refused from here on,
+    /// and nobody may ask for any.
     pub(super) fn fail(&self, error: &Error) {
         let told = {
             let mut reason = self.reason.lock();

@@ -1,22 +1,23 @@
-//! The end of waits at a shutdown: a commit cannot be killed, so a log in which nothing moves any more would keep
-//! the server from its end. Each thread that waits looks from time to time; the first one that has seen nothing
-//! move for [`LONGEST`] after [`Core::end_waits`] stops the log, and all waits end with its failure.
+//! The end of waits at a shutdown. A commit cannot be killed, so a log without progress would keep the server
+//! from its end. Each waiting thread checks from time to time. The first to see no progress for [`LONGEST`]
+//! after [`Core::end_waits`] stops the log, and all waits end with its failure.
 
 use super::shared::Core;
 use super::Ticket;
 use crate::error::Error;
 
-/// Longest time without progress at a shutdown, in microseconds. A disk that recovers from an error may take half of it.
+/// Longest time without progress at a shutdown, in microseconds. A disk recovering from an error may take
+/// half of it.
 const LONGEST: u64 = 60_000_000;
 
-/// How far a waiting thread has seen the log come, and since when.
+/// A waiting thread's last view of the log's progress, and its time.
 #[derive(Default)]
 pub(super) struct Stall {
     seen: Option<((Ticket, Ticket), u64)>,
 }
 
 impl Core {
-    /// Stops the log if waits are to end and nothing moves.
+    /// Stops the log if waits must end and there is no progress.
     pub(super) fn end_if_stuck(&self, stall: &mut Stall) {
         if !self.waits_end() || self.has_failed() {
             return;

@@ -1,7 +1,7 @@
-//! Space in the log: what a committer reserves before it may enqueue a record, and the queue itself.
+//! Space in the log: a committer's reservation for its record, and the queue itself.
 //!
-//! `capacity` (bytes between the log's end and the end of the last prepared segment) is at least the sum
-//! of all reservations and of everything queued, so that a leader finds room prepared and never waits or
+//! `capacity` (bytes between the log's end and the end of the last prepared segment) is at least the sum of
+//! all reservations and of everything queued. A leader therefore finds room prepared, and never waits or
 //! fails for want of it.
 
 use std::collections::VecDeque;
@@ -17,29 +17,29 @@ use crate::wal::fullness::FullFor;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 
-/// How often a thread that waits for room looks at its own interruption.
+/// Interval at which a thread waiting for room checks for its interruption.
 const ROOM_POLL: Duration = Duration::from_millis(5);
 
-/// What room is reserved for.
+/// The purpose of reserved room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// Anything.
     Ordinary,
-    /// What must be possible on a full disk (DROP, markers, rollbacks, ceilings): may use the last
-    /// prepared segment, which the ordinary leave alone.
+    /// Operations needed on a full disk (DROP, markers, rollbacks, ceilings). They may use the last prepared
+    /// segment; ordinary ones may not.
     Urgent,
 }
 
-/// How long a caller waits for room: in the log, in the memtable, for a place among the committers.
+/// Bound on a wait for room: in the log, in the memtable, for a place among the committers.
 pub struct WaitLimit<'a> {
     /// Longest time; after it `Error::BackpressureTimeout`.
     pub timeout: Duration,
-    /// Asked every [`WaitLimit::STEP`]; true ends the wait with `Error::Interrupted`.
+    /// Called every [`WaitLimit::STEP`]; true ends the wait with `Error::Interrupted`.
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
 impl WaitLimit<'_> {
-    /// How often whoever waits looks whether there is still a reason to.
+    /// Interval at which a waiting thread checks the reason of its wait.
     pub const STEP: Duration = Duration::from_millis(5);
 }
 
@@ -84,9 +84,9 @@ impl Drop for LogSpace {
 pub(super) struct RecordQueue {
     pub(super) records: VecDeque<(Record, u64)>,
     pub(super) last: Ticket,
-    /// Reservations that have not become records.
+    /// Number of reservations not yet turned into records.
     pub(super) slots: usize,
-    /// Bytes of reservations, and of records that are not written.
+    /// Bytes of reservations, and of unwritten records.
     pub(super) outstanding: u64,
     /// Bytes between the end of the log and the end of the last prepared segment.
     pub(super) capacity: u64,

@@ -1,7 +1,7 @@
-//! Syncs: one thread at a time writes what is queued and syncs every dirty segment, oldest first, for all
-//! that wait; callbacks of those that do not wait are answered from here.
+//! Syncs: one thread at a time writes the queue and syncs every dirty segment, oldest first, for all waiting
+//! threads. Callbacks are answered from here.
 //!
-//! `durable` is contiguous and passes only what was written before its sync began.
+//! `durable` is contiguous and covers only bytes written before its sync began.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use crate::options::LogLevel;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
 
-/// Microseconds from which on a sync is a slow one, and least time between two that are told.
+/// Least duration of a slow sync, and least time between two reports, in microseconds.
 const SLOW_SYNC_US: u64 = 1_000_000;
 const SLOW_SYNC_PAUSE_US: u64 = 60_000_000;
 
@@ -48,7 +48,7 @@ impl Core {
         }
     }
 
-    /// Writes what is queued and finds room, then syncs what was written before the sync began.
+    /// Writes the queue as far as it finds room, then syncs everything written before the sync began.
     pub(super) fn sync_group(&self) -> Result<Ticket> {
         let last = self.queue.lock().last;
         match self.wait_written(last, IfFull::Leave) {
@@ -80,7 +80,7 @@ impl Core {
         Ok(written)
     }
 
-    /// A sync that took long is in the log, one of them a minute: commits wait for it.
+    /// Reports a slow sync in the log, at most one a minute: commits wait for it.
     pub(super) fn tell_slow_sync(&self, begun: u64) {
         let now = self.disk.now_micros();
         let (took, told) = (now.saturating_sub(begun), self.counters.slow_sync_told.load(Ordering::Relaxed));
@@ -92,7 +92,7 @@ impl Core {
         self.report(LogLevel::Warn, &what);
     }
 
-    /// Answers callbacks whose ticket is durable, all of them when the log failed.
+    /// Answers callbacks with durable tickets; all of them after a failure of the log.
     pub(super) fn call_back(&self) {
         let failed = self.has_failed();
         let durable = self.syncs.done();
