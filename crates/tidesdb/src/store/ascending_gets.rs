@@ -1,5 +1,5 @@
-//! Point reads of many keys that ascend, in one view. Each run keeps its place from one key to the next: neighbours
-//! stand in one block of a table, which is found once for all of them.
+//! Point reads of many ascending keys, in one view. Each run keeps its place from one key to the next:
+//! neighbouring keys share a table's block, which is located once for all of them.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::table::SsTableIterator;
 use crate::types::{Entry, FamilyId, Seq};
 use crate::version::{Level, TableHandle};
 
-/// A run of the family, and the place where the last key was looked for.
+/// A run of the family, and the place of the last search.
 enum Run<'v> {
     Memtable(TreeRef<'v>),
     Table(&'v TableHandle, Option<SsTableIterator>),
-    /// With the number of the table that is open.
+    /// With the number of the open table.
     Level(&'v Level, usize, Option<SsTableIterator>),
 }
 

@@ -15,7 +15,7 @@ use crate::types::{FamilyId, DICTIONARY};
 #[derive(Debug, Default)]
 pub struct Catalog {
     inner: RwLock<Inner>,
-    /// Damage of the dictionary that may have hidden families.
+    /// Damage of the dictionary, with families possibly missing here.
     damage: OnceLock<String>,
 }
 
@@ -26,33 +26,33 @@ struct Inner {
 }
 
 impl Catalog {
-    /// The family of a name.
+    /// The family with this name.
     pub fn find(&self, name: &[u8]) -> Option<Arc<Family>> {
         self.inner.read().by_name.get(name).cloned()
     }
 
-    /// The family of a number.
+    /// The family with this number.
     pub fn by_id(&self, id: FamilyId) -> Option<Arc<Family>> {
         self.inner.read().by_id.get(&id).cloned()
     }
 
-    /// Whether a family of this number exists; the dictionary always does, and any may where it is damaged.
+    /// Whether a family of this number exists. The dictionary always does, and in a damaged one any may.
     pub fn is_live(&self, id: FamilyId) -> bool {
         id == DICTIONARY || self.is_incomplete() || self.inner.read().by_id.contains_key(&id)
     }
 
-    /// Notes that families may be missing here, for the damage that an error tells.
+    /// Notes that families may be missing here, because of damage reported by `error`.
     pub(crate) fn set_incomplete(&self, error: &Error) {
         let _ = self.damage.set(error.to_string());
     }
 
-    /// Whether families may be missing here that have tables.
+    /// Whether families with tables may be missing here.
     pub fn is_incomplete(&self) -> bool {
         self.damage.get().is_some()
     }
 
-    /// Error where families or counters may be missing here: a name that looks free may be taken, a counter may be far
-    /// above what is known of it.
+    /// Error if families or counters may be missing here: a seemingly free name may be taken, and a counter
+    /// may be far above its known value.
     pub(crate) fn check_complete(&self) -> Result<()> {
         match self.damage.get() {
             None => Ok(()),
@@ -67,7 +67,7 @@ impl Catalog {
         }
     }
 
-    /// The sync mode that a family asks for beyond the store's.
+    /// The sync mode of a family, beyond the store's.
     pub fn sync_mode(&self, id: FamilyId) -> Option<SyncMode> {
         self.inner.read().by_id.get(&id)?.options().sync_mode
     }
@@ -77,7 +77,7 @@ impl Catalog {
         self.inner.read().by_name.len()
     }
 
-    /// Names that start with `prefix`, in order.
+    /// Names with this prefix, in order.
     pub fn names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
         let inner = self.inner.read();
         let from = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
@@ -120,13 +120,13 @@ impl Catalog {
     }
 }
 
-/// Whether a family asks for syncs of the log at intervals.
+/// Whether a family needs syncs of the log at intervals.
 pub(crate) fn syncs_at_intervals(options: &FamilyOptions) -> bool {
     options.sync_mode == Some(SyncMode::Interval)
 }
 
 impl Store {
-    /// Lets the log sync at the shortest interval that the store or a family asks for.
+    /// Sets the log's sync interval to the shortest one of the store and all families.
     pub(crate) fn choose_sync_interval(&self) {
         let _one = self.sync_choice.lock();
         let live = self.live.get();

@@ -1,5 +1,5 @@
-//! The immutable form of a transaction's changes, from `prepare` on: the bytes that go to the log, and
-//! where each change lies in them, so that any thread can put them into the memtable.
+//! The immutable form of a transaction's changes, from `prepare` on: the bytes for the log, with the place of
+//! each change in them. Any thread can put the changes into the memtable.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,9 +29,9 @@ pub struct Ordered {
     pub seq: Seq,
     /// Place in the log.
     pub ticket: Ticket,
-    /// The memtable that takes the changes.
+    /// The memtable for the changes.
     pub memtable: Arc<Memtable>,
-    /// Ranges that a key put into them ends.
+    /// Ranges of deleted keys; a key put into one ends it.
     pub(crate) deleted_ranges: Arc<DeletedRangeCache>,
 }
 
@@ -45,7 +45,7 @@ pub struct CommitBatch {
     /// All changes are in the memtable; nothing is written any more.
     done: AtomicBool,
     ordered: OnceLock<Ordered>,
-    /// Changes that are not in `body`: those of a transaction that outgrew memory are all here.
+    /// Changes outside `body`: for a transaction larger than memory, all of them.
     runs: Option<SealedRuns>,
 }
 
@@ -108,12 +108,12 @@ impl WalBytes for CommitBatch {
 }
 
 impl CommitBatch {
-    /// A batch whose changes all stand in runs.
+    /// A batch with all changes in runs.
     pub(crate) fn spilled(runs: SealedRuns) -> CommitBatch {
         CommitBatch { runs: Some(runs), ..CommitBatchBuilder::new(0, 0, 0).finish() }
     }
 
-    /// The runs that belong to it.
+    /// The runs of the batch.
     pub(crate) fn runs(&self) -> Option<&SealedRuns> {
         self.runs.as_ref()
     }
@@ -123,12 +123,12 @@ impl CommitBatch {
         self.body.len() as u64 + self.runs.as_ref().map_or(0, SealedRuns::raw_bytes)
     }
 
-    /// The same batch with runs that the log names for it.
+    /// The same batch with runs, named for it in the log.
     pub(crate) fn with_runs(self, runs: Option<SealedRuns>) -> CommitBatch {
         CommitBatch { runs, ..self }
     }
 
-    /// A batch whose body was read from the log.
+    /// A batch from a body read from the log.
     pub fn from_body(body: Vec<u8>) -> Result<CommitBatch, &'static str> {
         let base = body.as_ptr() as usize;
         let place = |bytes: &[u8]| {
@@ -156,7 +156,7 @@ impl CommitBatch {
         })
     }
 
-    /// The batch body as it stands in the log.
+    /// The batch body in its form in the log.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
@@ -166,12 +166,12 @@ impl CommitBatch {
         self.changes.len()
     }
 
-    /// Bytes of memory that the batch takes.
+    /// Bytes of memory of the batch.
     pub(crate) fn memory(&self) -> usize {
         self.body.capacity() + self.changes.capacity() * size_of::<Placed>()
     }
 
-    /// Memory that the changes will take in a memtable, roughly.
+    /// Approximate memory of the changes in a memtable, in bytes.
     pub fn memtable_bytes(&self) -> usize {
         self.body.len() + self.changes.len() * 64
     }
@@ -197,8 +197,8 @@ impl CommitBatch {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Puts the changes that are not there yet into the memtable. Any number of threads may do so at
-    /// once: a step repeated is no step, and none writes after the batch is done.
+    /// Puts the remaining changes into the memtable. Any number of threads may do so at once: a repeated step
+    /// has no effect, and no thread writes after the batch is done.
     pub fn apply(&self, oldest_snapshot: Seq) {
         let Some(ordered) = self.ordered.get() else { return };
         loop {

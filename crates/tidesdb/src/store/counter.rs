@@ -1,9 +1,9 @@
-//! A counter of a family in memory: values that are handed out in blocks, each reserved durably before.
+//! A family's counter in memory: its values are handed out in blocks, each reserved durably beforehand.
 
-/// First block of values that a counter reserves.
+/// First block of values reserved by a counter.
 const FIRST_BLOCK: u64 = 64;
 
-/// Largest block; also the largest gap that a crash leaves.
+/// Largest block; also the largest gap after a crash.
 const LAST_BLOCK: u64 = 16 * 1024;
 
 /// A counter: values below `ceiling` may be handed out without writing anything.
@@ -11,10 +11,10 @@ const LAST_BLOCK: u64 = 16 * 1024;
 pub(crate) struct Counter {
     /// Next value to hand out.
     pub next: u64,
-    /// The durable ceiling: after a restart counting goes on here.
+    /// The durable ceiling: after a restart, counting continues here.
     pub ceiling: u64,
     block: u64,
-    /// The next block is being reserved in the background, or that failed.
+    /// The next block is being reserved in the background, or its reservation failed.
     pub asked: bool,
 }
 
@@ -23,14 +23,15 @@ impl Counter {
         Counter { next, ceiling: next, block: FIRST_BLOCK, asked: false }
     }
 
-    /// Whether half of the block is gone and nobody was asked to reserve the next; from now on somebody is.
+    /// Whether half of the block is gone and no reservation of the next was requested; the caller then
+    /// requests it.
     pub(crate) fn asks_for_more(&mut self) -> bool {
         let low = self.next < self.ceiling && self.ceiling - self.next < self.block / 2;
         low && !std::mem::replace(&mut self.asked, true)
     }
 
-    /// The first of `count` values at or above `next` that are `offset` modulo `increment`, and the
-    /// value after the last of them; `None` when the last would be above `limit`.
+    /// The first of `count` values at or above `next` with remainder `offset` modulo `increment`, and the
+    /// value after the last of them; `None` if the last would be above `limit`.
     pub(crate) fn range(&self, count: u64, offset: u64, increment: u64, limit: u64) -> Option<(u64, u64)> {
         let increment = increment.max(1);
         let offset = offset % increment;
@@ -46,7 +47,7 @@ impl Counter {
         (last <= limit && last < u64::MAX).then(|| (first, last + 1))
     }
 
-    /// The ceiling to make durable so that `next` lies below it.
+    /// A ceiling above `next`, to be made durable.
     pub(crate) fn ceiling_for(&mut self, next: u64) -> u64 {
         self.block = (self.block * 2).min(LAST_BLOCK);
         next.saturating_add(self.block)

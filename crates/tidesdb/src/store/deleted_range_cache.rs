@@ -1,16 +1,18 @@
-//! Ranges of keys that hold nothing any more: what a scan found deleted, so that the next one does not pass
-//! the same tombstones again. A queue, whose rows are inserted at one end and deleted at the other, finds its
-//! first row in the time that it takes where nothing was deleted; InnoDB's purge does that for its B-trees.
+//! Ranges of deleted keys, found by scans, so the next scan does not pass the same tombstones again. In a
+//! queue, rows are inserted at one end and deleted at the other. With this cache, finding the first row takes
+//! no longer than without deletions; InnoDB's purge does the same for its B-trees.
 //!
-//! A scan that passed many deleted keys in a row, and nothing else, [teaches](DeletedRangeCache::learn) their range. It
-//! is a candidate first: a commit that was ordered before may have looked for ranges when this one was not
-//! there, and put a key into it that the scan does not see. All these commits are at or below the last sequence
-//! given out *after* the candidate was made known; a later scan that sees all of them, and finds the range dead
-//! again, confirms it. Commits beyond find the candidate: each looks for the keys that it puts, after it was
-//! ordered and before any of them is in a memtable, and [removes](DeletedRangeCache::put) the ranges that they are in.
+//! A scan that passed many deleted keys in a row, and nothing else, [adds](DeletedRangeCache::learn) their
+//! range. At first the range is a candidate. A commit ordered before may have looked for ranges in its
+//! absence, and may have put a key into it, unseen by the scan. All such commits are at or below the last
+//! sequence number given out *after* the candidate was published. A later scan that sees all of them, and
+//! finds the range dead again, confirms it. Later commits find the candidate. Each commit looks up the keys
+//! of its puts, after it was ordered and before any of them is in a memtable, and
+//! [removes](DeletedRangeCache::put) the ranges around them.
 //!
-//! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can be
-//! found. Who sees a put has its commit after the visible sequence, and the range was gone before that.
+//! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can
+//! be found. A reader sees a put once the visible sequence has passed its commit, and the range was removed
+//! before.
 
 use crossbeam_utils::CachePadded;
 
@@ -18,10 +20,10 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::RwLock;
 use crate::types::{FamilyId, Seq, MAX_SEQ};
 
-/// Parts of the families, by number: one bit for each tells whether it has ranges.
+/// Families are divided into shards, by number; one bit each tells whether a shard has ranges.
 const SHARDS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Ranges that are kept of a family, candidates included.
+/// Number of ranges kept for a family, candidates included.
 const RANGES_OF_FAMILY: usize = 16;
 
 /// Families with ranges in a shard.
@@ -52,11 +54,11 @@ impl Bounds {
 #[derive(Debug)]
 struct DeletedRange {
     bounds: Bounds,
-    /// Snapshots from here on see nothing in it; none of a candidate.
+    /// Snapshots from this one on see no key in it; `None` for a candidate.
     since: Option<Seq>,
-    /// Of a candidate: commits up to this one may have put a key into it without finding it.
+    /// For a candidate: commits up to this one may have put a key into it without finding it.
     ordered: Seq,
-    /// Keys that were passed to find it, less one for each range that it kept out.
+    /// Keys passed to find it, less one for each new range it kept out of the cache.
     worth: u32,
     /// Tells candidates apart.
     id: u64,
@@ -65,16 +67,16 @@ struct DeletedRange {
 /// A scan's finding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// It saw what all commits up to this one did.
+    /// All commits up to this one were visible to it.
     pub upto: Seq,
-    /// The newest tombstone that it passed, and since when ranges that it jumped over are dead.
+    /// The newest of the tombstones it passed and of the `since` of ranges it jumped over.
     pub newest: Seq,
-    /// Keys that it passed one by one.
+    /// Keys it passed one by one.
     pub steps: u32,
 }
 
 impl Seen {
-    /// From when on snapshots see nothing where it saw nothing.
+    /// The first snapshot without a key in the range, if the scan saw none.
     fn since(self) -> Seq {
         self.upto.max(self.newest)
     }
@@ -92,7 +94,7 @@ type Shard = Vec<OfFamily>;
 /// See the module's comment.
 #[derive(Debug)]
 pub(crate) struct DeletedRangeCache {
-    /// Shards that have ranges: who puts keys looks here first.
+    /// Shards with ranges, as bits: a put checks these first.
     armed: CachePadded<AtomicU64>,
     shards: Box<[CachePadded<RwLock<Shard>>]>,
     next_id: AtomicU64,
@@ -117,14 +119,14 @@ fn ranges_of_mut(shard: &mut Shard, family: FamilyId) -> Option<&mut Vec<Deleted
 }
 
 impl DeletedRangeCache {
-    /// Called for each key that a commit puts, after it was ordered and before the key is in a memtable.
+    /// Called for each key put by a commit, after the commit was ordered and before the key is in a memtable.
     pub(crate) fn put(&self, family: FamilyId, key: &[u8]) {
         if self.may_have(family) {
             self.remove(family, |bounds| bounds.has(key));
         }
     }
 
-    /// As [`DeletedRangeCache::put`] for keys that are not looked at: all ranges of the family go.
+    /// As [`DeletedRangeCache::put`], without the keys: removes all ranges of the family.
     pub(crate) fn put_any(&self, family: FamilyId) {
         if self.may_have(family) {
             self.remove(family, |_| true);
@@ -161,8 +163,7 @@ impl DeletedRangeCache {
         }
     }
 
-    /// The confirmed range around `key` in which a snapshot at `seq` sees nothing, into `out`; since when that
-    /// is so.
+    /// The confirmed range around `key`, dead for a snapshot at `seq`, into `out`; returns its `since`.
     pub(crate) fn around(&self, family: FamilyId, key: &[u8], seq: Seq, out: &mut Bounds) -> Option<Seq> {
         if !self.may_have(family) {
             return None;
@@ -176,8 +177,8 @@ impl DeletedRangeCache {
         range.since
     }
 
-    /// A scan saw nothing but deleted keys in `bounds`. `last_ordered` gives the last sequence given out, under
-    /// the lock under which they are.
+    /// Adds `bounds`, in which a scan saw only deleted keys. `last_ordered` returns the last sequence number
+    /// given out, under the lock of the order.
     pub(crate) fn learn(
         &self,
         family: FamilyId,
@@ -201,7 +202,7 @@ impl DeletedRangeCache {
         }
     }
 
-    /// Whose place a new range takes: that of the oldest part of it, or of one that is worth much less.
+    /// The place for a new range: that of its oldest part, or of a range worth much less.
     fn place_for(ranges: &mut [DeletedRange], bounds: &Bounds, steps: u32) -> Option<usize> {
         let mut parts = (0..ranges.len()).filter(|&at| bounds.covers(&ranges[at].bounds));
         // The newest part is jumped over until the whole is confirmed.
@@ -217,8 +218,8 @@ impl DeletedRangeCache {
         None
     }
 
-    /// Confirms what the scan confirms. The number of a new candidate, unless one says as much or others are worth
-    /// more.
+    /// Confirms the candidates confirmed by the scan. Returns the number of a new candidate, unless an equal
+    /// one exists or others are worth more.
     fn add_candidate(&self, family: FamilyId, bounds: &Bounds, seen: Seen) -> Option<u64> {
         let mut shard = self.shard(family).write();
         let known = shard.iter().any(|of| of.family == family);
@@ -418,7 +419,7 @@ mod loom_tests {
     const FAMILY: FamilyId = 3;
     const KEY: &[u8] = b"c";
 
-    /// A store of one key: the order, the commits that put the key, and how far they can be seen.
+    /// A store of one key: the order, the commits of puts of the key, and the visible sequence.
     struct Store {
         next: Mutex<Seq>,
         puts: Mutex<Vec<Seq>>,
@@ -455,7 +456,7 @@ mod loom_tests {
         }
     }
 
-    /// Whoever scans, and whenever the key comes: nobody who sees it jumps over it.
+    /// For any scan, and any time of the put: a scan that sees the key does not jump over it.
     #[test]
     fn nobody_jumps_over_a_key_that_it_sees() {
         let mut model = loom::model::Builder::new();

@@ -1,4 +1,4 @@
-//! A column family in memory: what its dictionary entry says, and its counters.
+//! A column family in memory: its dictionary entry and its counters.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ pub const COUNTERS: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct CounterSet {
     pub counters: [Mutex<Option<Counter>>; COUNTERS as usize],
-    /// Each held by who makes a ceiling of that counter durable; taken before the counter itself.
+    /// Each is held while a ceiling of that counter is made durable; taken before the counter itself.
     pub ceilings: [Mutex<()>; COUNTERS as usize],
 }
 
@@ -29,7 +29,7 @@ pub struct Family {
     record: RwLock<Arc<[u8]>>,
     created_seq: AtomicU64,
     dropped: AtomicBool,
-    /// Made when one is asked for: few families have any.
+    /// Made on first use: few families have any.
     counters: OnceLock<Box<CounterSet>>,
     /// Held while the rows are counted by a scan.
     pub(crate) counting: Mutex<()>,
@@ -60,7 +60,7 @@ impl Family {
         self.counters.get_or_init(Box::default)
     }
 
-    /// Its counters, if anybody asked for one since the store was opened.
+    /// Its counters, if any was used since the store was opened.
     pub(crate) fn used_counters(&self) -> Option<&CounterSet> {
         self.counters.get().map(|set| &**set)
     }
@@ -85,7 +85,7 @@ impl Family {
         self.record.read().clone()
     }
 
-    /// Sequence of the DDL that made it, or bumped it; older snapshots may not read it.
+    /// Sequence number of the DDL that made or bumped it; older snapshots may not read it.
     pub fn created_seq(&self) -> Seq {
         self.created_seq.load(Ordering::Acquire)
     }

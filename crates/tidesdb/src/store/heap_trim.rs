@@ -1,20 +1,21 @@
-//! Free heap back to the operating system.
+//! Returns free heap memory to the operating system.
 //!
-//! What one thread allocates and another frees stays in the arena of the first: with glibc's eight arenas a
-//! core, memtables, blocks and runs leave free pages all over them, a quarter of the resident size after
-//! large statements. Most is freed when memory has become a file, so flushes, merges and spills end with a trim.
+//! Memory allocated by one thread and freed by another stays in the arena of the first. With glibc's eight
+//! arenas a core, memtables, blocks and runs leave free pages all over them: a quarter of the resident size
+//! after large statements. Most is freed when memory has become a file, so flushes, merges and spills end
+//! with a trim.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shortest time between two trims: one walks all free chunks with the arenas' locks held.
+/// Shortest time between two trims: a trim walks all free chunks with the arenas' locks held.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// When the heap was trimmed last.
+/// The time of the last trim.
 #[derive(Debug)]
 pub(crate) struct HeapTrim {
     opened: Instant,
-    /// Milliseconds after `opened` before which no trim is due.
+    /// No trim is due before this time, in milliseconds after `opened`.
     due: AtomicU64,
 }
 
@@ -23,8 +24,8 @@ impl HeapTrim {
         HeapTrim { opened: Instant::now(), due: AtomicU64::new(0) }
     }
 
-    /// Gives free pages back, unless that happened within the last second. With another allocator than
-    /// glibc's, loaded before it, there is nothing to give.
+    /// Returns free pages, at most once a second. Does nothing with another allocator than glibc's, loaded
+    /// before it.
     pub(crate) fn trim(&self) {
         let now = millis(self.opened.elapsed());
         let due = self.due.load(Ordering::Relaxed);

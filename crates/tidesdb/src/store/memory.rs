@@ -1,9 +1,10 @@
-//! The bound on a store's memory: who holds how much, and who gives way (`docs/protocols.md` 7.6).
+//! The bound on a store's memory: its holders, and the order in which they give way (`docs/protocols.md`
+//! 7.6).
 //!
-//! Memtables and transactions know their share before they take it. Index and filter blocks under construction,
-//! read-ahead, locks and whatever else is in use are measured instead: a thread compares the sum with the bound
-//! ten times a second. The cache gives way first; then compaction waits, then writers do. The cache as the holder that
-//! pays for the others is after RocksDB's `CacheReservationManager`.
+//! Memtables and transactions know their share before they take it. Index and filter blocks under
+//! construction, read-ahead, locks and all other uses are measured instead: a thread compares the sum with
+//! the bound ten times a second. The cache gives way first; then compaction waits, then writers do. The cache
+//! pays for the other holders, after RocksDB's `CacheReservationManager`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use crate::options::live::LiveOptions;
 use crate::store::Store;
 use crate::sync::Mutex;
 
-/// Times that a large row is in memory at once: in the transaction, as the file's block, and compressed.
+/// Copies of a large row in memory at once: in the transaction, as the file's block, and compressed.
 const COPIES: u64 = 3;
 
 /// The cache keeps this part of its size whatever others hold: a sixteenth, and at least [`LEAST_CACHE`].
 const CACHE_SHARE: u64 = 16;
 const LEAST_CACHE: u64 = 1 << 20;
 
-/// The cache leaves this part of the bound for what others take until the next measurement: an eighth, and at most
+/// The cache leaves this part of the bound free for growth until the next measurement: an eighth, and at most
 /// [`MOST_HEADROOM`].
 const HEADROOM_SHARE: u64 = 8;
 const MOST_HEADROOM: u64 = 32 << 20;
 
-/// Bytes beyond the bound before work has to wait: a store has some that no option sizes.
+/// Bytes beyond the bound before work has to wait: some memory of a store is sized by no option.
 const ALLOWANCE: u64 = 16 << 20;
 
 /// Writers wait when the bound is passed by this part of it: a sixteenth.
@@ -36,14 +37,14 @@ const WRITERS_SHARE: u64 = 16;
 /// Time between two measurements.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Longest wait of one compaction for memory: it is what lets writers go on.
+/// Longest wait of one compaction for memory: writers depend on compactions to go on.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// How far the store is from its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Shortage {
-    /// All have what their options say.
+    /// All have the sizes of their options.
     #[default]
     None = 0,
     /// The cache is smaller than its option says.
@@ -61,9 +62,9 @@ pub struct MemoryUse {
     pub total: u64,
     /// Blocks, index and filter partitions, with free places between blocks.
     pub cache: u64,
-    /// The active memtable and those that wait for their flush.
+    /// The active memtable and those waiting for their flush.
     pub memtables: u64,
-    /// Memory of earlier memtables that the next ones take.
+    /// Memory of earlier memtables, reused by the next ones.
     pub spare_memtables: u64,
     /// Changes of transactions.
     pub transactions: u64,
@@ -71,14 +72,14 @@ pub struct MemoryUse {
     pub locks: u64,
     /// Read-ahead of scans and merges.
     pub read_ahead: u64,
-    /// Tables that are being written.
+    /// Tables in writing.
     pub table_writers: u64,
-    /// Sorts of the program around, which it counts itself.
+    /// Sorts of the program around, counted by itself.
     pub sorts: u64,
 }
 
 impl MemoryUse {
-    /// Bytes of holders that have no figure of their own.
+    /// Bytes of holders without a figure of their own.
     pub fn rest(&self) -> u64 {
         self.total.saturating_sub(self.known())
     }
@@ -117,11 +118,11 @@ pub(crate) struct MemoryBound {
     rows: Mutex<u64>,
     /// [`Shortage`] by number.
     shortage: AtomicU8,
-    /// The most that a write buffer may have now; 0: its option.
+    /// Bound on a write buffer now; 0: its option.
     buffer: AtomicUsize,
-    /// Times that a compaction waited for memory.
+    /// Number of waits of compactions for memory.
     pub(crate) background_waits: AtomicU64,
-    /// Times that a writer did.
+    /// Number of waits of writers for memory.
     pub(crate) writer_waits: AtomicU64,
 }
 
@@ -137,7 +138,7 @@ impl MemoryBound {
 }
 
 impl Store {
-    /// Bytes by holder, with `locks` bytes of the lock table, which transactions have.
+    /// Bytes by holder, with `locks` bytes for the lock table, known to the transactions.
     pub(crate) fn memory(&self, locks: u64) -> MemoryUse {
         let view = self.view();
         let mut memory = MemoryUse {
@@ -157,7 +158,7 @@ impl Store {
         memory
     }
 
-    /// Measures, and sets the cache's size and what has to wait.
+    /// Measures memory, and sets the cache's size and the shortage.
     pub(crate) fn keep_memory_bound(&self) {
         // The lock table is in a heap that somebody counts.
         let memory = self.memory(0);
@@ -166,7 +167,7 @@ impl Store {
         self.choose_write_buffer(memory.total.saturating_sub(memory.cache + buffers));
     }
 
-    /// Bytes at which a memtable is full: the option, or less where others have the memory.
+    /// Size of a full memtable in bytes: the option, or less if others have the memory.
     pub(crate) fn write_buffer_in_force(&self) -> usize {
         let size = self.live.write_buffer_size();
         match self.memory_bound.buffer.load(Relaxed) {
@@ -175,7 +176,7 @@ impl Store {
         }
     }
 
-    /// Beside `fixed` bytes that neither cache nor write buffers have.
+    /// `fixed`: bytes held by neither cache nor write buffers.
     fn choose_write_buffer(&self, fixed: u64) {
         let options = self.live.get();
         let (full, wanted) = (options.write_buffer_size, write_buffer(&options, fixed) as usize);
@@ -186,7 +187,7 @@ impl Store {
         }
     }
 
-    /// All but the cache hold `others` bytes.
+    /// `others`: bytes of all holders but the cache.
     fn give_way(&self, others: u64) {
         let rows = self.memory_bound.rows.lock();
         let now = self.cache.capacity() as u64;
@@ -216,8 +217,8 @@ impl Store {
         }
     }
 
-    /// Takes memory for the writing of a row of `len` bytes. [`Error::TooLittleMemory`] where the bound, the write buffers
-    /// and others' rows leave too little.
+    /// Takes memory for the writing of a row of `len` bytes. [`Error::TooLittleMemory`] if the bound, the
+    /// write buffers and others' rows leave too little.
     pub(crate) fn take_for_row(self: &Arc<Store>, len: usize) -> Result<RowMemory> {
         let options = self.live.get();
         if options.max_memory == 0 {
@@ -237,7 +238,7 @@ impl Store {
         Ok(RowMemory { store: Arc::clone(self), bytes })
     }
 
-    /// After a change of the sizes: the cache has its new one, or less where others have the memory.
+    /// Sets the cache's size after a change of options: the new one, or less if others have the memory.
     pub(crate) fn resize_cache(&self) {
         let options = self.live.get();
         match options.max_memory {
@@ -259,7 +260,7 @@ impl Store {
     }
 }
 
-/// Memory for the writing of a large row, given back at its end: the row is in a file then, or came to nothing.
+/// Memory for the writing of a large row, released at its end, after the row went to a file or was given up.
 #[derive(Debug)]
 pub(crate) struct RowMemory {
     store: Arc<Store>,
@@ -275,7 +276,7 @@ impl Drop for RowMemory {
     }
 }
 
-/// Bytes of the bound that the write buffers leave to cache and rest.
+/// Bytes of the bound left by the write buffers to the cache and the rest.
 fn beside_write_buffers(options: &LiveOptions) -> u64 {
     options.max_memory.saturating_sub(2 * options.write_buffer_size as u64)
 }
@@ -285,8 +286,8 @@ fn least_cache(options: &LiveOptions) -> u64 {
     (size / CACHE_SHARE).max(LEAST_CACHE).min(size)
 }
 
-/// The cache's size beside `rows` bytes for large rows, of which the memory may all be taken, and `others` bytes that
-/// are held by all but the cache.
+/// The cache's size, beside `rows` bytes for large rows, possibly all in use, and `others` bytes of all
+/// holders but the cache.
 fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     let planned = beside_write_buffers(options).saturating_sub(rows);
     let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
@@ -294,8 +295,8 @@ fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     (options.block_cache_size as u64).min(planned).min(measured)
 }
 
-/// The size of a write buffer of two, beside the least cache and `fixed` bytes: connections by the thousand take more than
-/// the cache can give.
+/// The size of each of two write buffers, beside the least cache and `fixed` bytes: thousands of connections
+/// take more than the cache can give.
 fn write_buffer(options: &LiveOptions, fixed: u64) -> u64 {
     let full = options.write_buffer_size as u64;
     let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);

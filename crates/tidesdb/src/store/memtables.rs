@@ -1,5 +1,5 @@
-//! The active memtable, the sealed ones, and what holds the log: when to rotate, when writers wait, and
-//! from which log segment on recovery still needs records (`docs/protocols.md` 1.4, 7.1).
+//! The active memtable, the sealed ones, and their claim on the log: when to rotate, when writers wait, and
+//! the first log segment still needed by recovery (`docs/protocols.md` 1.4, 7.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,19 +13,18 @@ use crate::sync::{Condvar, Mutex};
 use crate::types::{MemtableId, Seq};
 use crate::wal::WaitLimit;
 
-/// Sealed memtables that may wait for their flush: with the active one, twice the write buffer.
+/// Number of sealed memtables that may wait for their flush: with the active one, twice the write buffer.
 const MAX_SEALED: usize = 1;
 
-/// Write buffers (at least as many segments) of log that the active memtable holds at which it is sealed
-/// whatever it holds.
+/// The active memtable is sealed, however full, once it holds so many write buffers (at least as many
+/// segments) of log.
 const LONG_LOG: u64 = 4;
 
-/// A memtable that takes no more writes, or the runs of a spilled commit: to be made part of the version, in
-/// their order.
+/// A sealed memtable, or the runs of a spilled commit: to be made part of the version, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
     pub flushable: Flushable,
-    /// The last commit that belongs to it.
+    /// Its last commit.
     pub last_seq: Seq,
 }
 
@@ -46,7 +45,7 @@ impl Stuck {
         }
     }
 
-    /// The error for who needs the flush.
+    /// The error for a caller in need of the flush.
     pub(crate) fn error(&self, store: &Store) -> Error {
         match self {
             Stuck::DiskFull(what) => Error::DiskFull(what.clone()),
@@ -55,18 +54,18 @@ impl Stuck {
     }
 }
 
-/// Sealed memtables and what they, and the active one, hold of the log.
+/// Sealed memtables, and the log needed by them and the active one.
 #[derive(Debug, Default)]
 pub(crate) struct MemtableState {
     /// Oldest first.
     pub sealed: Vec<Sealed>,
-    /// First log segment that each memtable not yet in files needs.
+    /// First log segment needed by each unflushed memtable.
     pub log_from: BTreeMap<MemtableId, u32>,
-    /// Why the last flush failed; it is tried again, but nobody waits for that.
+    /// The reason of the last flush's failure; it is tried again, but no thread waits for that.
     pub stuck: Option<Stuck>,
-    /// Flushes begun; the last one is the one that `stuck` tells of, or is under way.
+    /// Number of flushes begun; `stuck` refers to the last one, unless it is under way.
     pub attempts: u64,
-    /// Somebody waits for another attempt: the pause before it ends.
+    /// A thread waits for another attempt: ends the pause before it.
     pub hurry: bool,
     pub closing: bool,
 }
@@ -159,8 +158,8 @@ impl Store {
         state.sealed.extend(sealed);
     }
 
-    /// Seals the active memtable when the log that it holds has grown long without it: by prepares that are rolled
-    /// back, which leave nothing in memtables, so that nothing else would let their segments go.
+    /// Seals the active memtable when its log has grown long without it. Prepares with a later rollback leave
+    /// nothing in memtables, so nothing else would release their segments.
     pub(crate) fn seal_behind_long_log(&self) {
         let mut state = self.memtables.state.lock();
         let active = self.view.load().active.id();
@@ -174,7 +173,7 @@ impl Store {
         }
     }
 
-    /// The same without regard to undecided transactions.
+    /// The first log segment needed by memtables after `flushed`, without regard to undecided transactions.
     pub(crate) fn memtables_need_from(&self, flushed: MemtableId) -> u32 {
         let mut from = u32::MAX;
         let state = self.memtables.state.lock();
@@ -186,8 +185,8 @@ impl Store {
         from
     }
 
-    /// Seals the active memtable, if it holds anything, and waits until everything sealed is in files, or until it
-    /// is interrupted: the flush goes on then.
+    /// Seals the active memtable, unless it is empty, and waits until everything sealed is in files. An
+    /// interruption ends the wait; the flush goes on.
     pub(crate) fn flush(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.check_writable()?;
         let mut state = self.memtables.state.lock();

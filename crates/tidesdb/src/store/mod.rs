@@ -52,30 +52,30 @@ use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
 
-/// Age in microseconds from which the free space is asked for again.
+/// Age in microseconds after which the free space is queried again.
 const FREE_SPACE_AGE_US: u64 = 1_000_000;
 
-/// The file in a store's directory whose lock says who uses it.
+/// The file in a store's directory whose lock is held by the store's user.
 pub(crate) const LOCK: &str = "LOCK";
 
-/// Snapshots that can be open at a time: two for each of 16,384 transactions.
+/// Number of snapshots open at a time: two for each of 16,384 transactions.
 const SNAPSHOTS: u32 = 32 * 1024;
 
 /// Everything of an open store; shared by its threads.
 pub struct Store {
-    /// As given at the opening; `live` has those that change.
+    /// The options at the opening; `live` has the changeable ones.
     pub(crate) options: Options,
     pub(crate) live: LiveValues,
     /// Held while `live` changes.
     pub(crate) live_change: Mutex<()>,
-    /// Held while the log's sync interval is chosen, so that the last choice goes by the newest options.
+    /// Held while the log's sync interval is chosen, so the last choice follows the newest options.
     pub(crate) sync_choice: Mutex<()>,
     pub(crate) dir: PathBuf,
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
     pub(crate) ttl_clock: TtlClock,
-    /// The last report said that the wall clock lags.
+    /// The last report was one of a lagging wall clock.
     lag_reported: AtomicBool,
     pub(crate) catalog: Catalog,
     pub(crate) versions: Arc<VersionSet>,
@@ -83,7 +83,7 @@ pub struct Store {
     pub(crate) view: ArcSwap<ReadView>,
     /// Held while the view is replaced.
     view_swap: Mutex<()>,
-    /// Held while an edit is installed, so that view and version change together.
+    /// Held while an edit is installed, so view and version change together.
     pub(crate) install_lock: Mutex<()>,
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
@@ -93,23 +93,24 @@ pub struct Store {
     pub(crate) heap_trim: HeapTrim,
     pub(crate) memory_bound: MemoryBound,
     pub(crate) stats: Stats,
-    /// The manifest says that puts may be unmarked (`docs/protocols.md` 3.5).
+    /// According to the manifest, puts may be unmarked (`docs/protocols.md` 3.5).
     pub(crate) proves_inserts: AtomicBool,
     /// See [`crate::iter::LiveSnapshots`].
     unproven_upto: AtomicU64,
-    /// Bytes free on the file system of the store, and the time of that answer in microseconds of the disk's clock.
+    /// Bytes free on the store's file system, and the time of that answer in microseconds of the disk's
+    /// clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,
-    /// Sequence of the newest commit that recovery found.
+    /// Sequence number of the newest commit found by recovery.
     opened_at: Seq,
-    /// Sequence of the newest commit whose answer did not wait for a sync: its coordinator's log decides it.
+    /// Sequence number of the newest commit answered without a sync: its coordinator's log decides it.
     answered_unsynced: AtomicU64,
-    /// [`crate::db::Db::close`] has ended the work: handles that are left answer an error.
+    /// [`crate::db::Db::close`] has ended the work: remaining handles return an error.
     closed: AtomicBool,
     lock: Arc<dyn DirectoryLock>,
 }
 
-/// The parts from which recovery makes a [`Store`].
+/// Recovery's parts for a [`Store`].
 pub(crate) struct StoreParts {
     pub options: Options,
     pub dir: PathBuf,
@@ -120,9 +121,9 @@ pub(crate) struct StoreParts {
     pub arenas: ArenaPool,
     pub view: ReadView,
     pub memtables: Memtables,
-    /// Sequence of the newest commit that recovery found.
+    /// Sequence number of the newest commit found by recovery.
     pub newest: Seq,
-    /// The highest transaction id that recovery found in the log.
+    /// The highest transaction id found by recovery in the log.
     pub newest_transaction: u64,
 }
 
@@ -184,7 +185,7 @@ impl Store {
         store
     }
 
-    /// The present view. Cheap; not for holding long.
+    /// The present view. Cheap; not to be held for long.
     pub(crate) fn view(&self) -> Arc<ReadView> {
         self.view.load_full()
     }
@@ -205,7 +206,7 @@ impl Store {
         self.install_with(edit, |_| true)
     }
 
-    /// As [`Store::install`]; sealed memtables for which `keep` is false leave the view in the same step.
+    /// As [`Store::install`]; sealed memtables with `keep` false leave the view in the same step.
     pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
         let _one = self.install_lock.lock();
         self.check_lock()?;
@@ -229,7 +230,7 @@ impl Store {
         self.view.load().newest(family, key, snapshot, out)
     }
 
-    /// Takes a snapshot at the visible sequence; after a failure of the log at what is known to be in it
+    /// Takes a snapshot at the visible sequence; after a failure of the log, at its last proven commit
     /// (`docs/protocols.md` 1.8).
     pub(crate) fn take_snapshot(&self) -> Result<SnapshotSlot> {
         let slot = match self.wal.failed() {
@@ -239,8 +240,8 @@ impl Store {
         slot.ok_or_else(too_many_snapshots)
     }
 
-    /// Takes a snapshot after everything that is ordered, in a memtable already or not: before the first read
-    /// [`Store::reach`] brings it there.
+    /// Takes a snapshot after every ordered commit, in a memtable or not: [`Store::reach`] brings them there
+    /// before the first read.
     pub(crate) fn take_ordered_snapshot(&self) -> Result<SnapshotSlot> {
         let slot = match self.wal.failed() {
             // What scanners announce is at or below the visible sequence, which is at or below this.
@@ -250,7 +251,7 @@ impl Store {
         slot.ok_or_else(too_many_snapshots)
     }
 
-    /// A snapshot after everything that is ordered, which is all in memtables then, and a family's count there.
+    /// A snapshot after every ordered commit, with all of them in memtables, and a family's count there.
     pub(crate) fn take_counted_snapshot(&self, family: FamilyId) -> Result<(SnapshotSlot, RowCount)> {
         self.pipeline.between_commits(|last| {
             self.pipeline.help_until(last, self.snapshots.oldest_snapshot());
@@ -265,29 +266,31 @@ impl Store {
         })
     }
 
-    /// Puts up to this sequence prove nothing; 0 in a store that was never repaired.
+    /// Puts up to this sequence number prove nothing; 0 in a store without a repair.
     pub(crate) fn unproven_upto(&self) -> Seq {
         self.unproven_upto.load(Ordering::Acquire)
     }
 
-    /// From now on puts up to `seq` prove nothing. Before anybody sees that commit; the edit that names it says so too.
+    /// From now on puts up to `seq` prove nothing. Called before that commit is visible; the edit with its
+    /// runs records the same.
     pub(crate) fn distrust_upto(&self, seq: Seq) {
         self.unproven_upto.fetch_max(seq, Ordering::AcqRel);
     }
 
-    /// Returns when everything at or below `seq` is in a memtable, helping the commits whose owners sleep.
+    /// Returns when everything at or below `seq` is in a memtable, helping commits of sleeping owners.
     pub(crate) fn reach(&self, seq: Seq) {
         self.pipeline.help_until(seq, self.snapshots.oldest_snapshot());
     }
 
-    /// Notes a commit that is answered once its record is written. Its prepare is durable, and its coordinator's
-    /// log decides it after a restart: a failure of the log does not take it back.
+    /// Notes a commit answered once its record is written. Its prepare is durable, and its coordinator's log
+    /// decides it after a restart: a failure of the log does not undo it.
     pub(crate) fn answer_unsynced(&self, seq: Seq) {
         self.answered_unsynced.fetch_max(seq, Ordering::SeqCst);
     }
 
-    /// The newest commit that will survive a failure of the log now. Under a weaker sync mode, until a moment ago, older
-    /// versions were given up for commits that are written and no more: it is no older than these.
+    /// The newest commit sure to survive a failure of the log now. Under a weaker sync mode, perhaps in force
+    /// until a moment ago, older versions were given up for commits only written: the result is no older than
+    /// these.
     fn logged_seq(&self) -> Seq {
         let logged = match self.live.all_durable() {
             true => self.wal.durable_seq().max(self.answered_unsynced.load(Ordering::SeqCst)),
@@ -296,7 +299,7 @@ impl Store {
         logged.max(self.opened_at).max(self.snapshots.oldest_snapshot()).min(self.pipeline.visible_seq())
     }
 
-    /// Recomputes the oldest snapshot. What the log could still lose hides no older version.
+    /// Recomputes the oldest snapshot. Commits the log could still lose hide no older version.
     pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
         self.snapshots.refresh_oldest_snapshot(|| self.logged_seq())
     }
@@ -305,12 +308,12 @@ impl Store {
         self.next_memtable_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A transaction id that no other transaction in the life of the store has.
+    /// A transaction id, unique in the life of the store.
     pub(crate) fn new_transaction_id(&self) -> u64 {
         self.next_transaction.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Bytes that can still be written, as of at most a second ago; the largest number when that is not known.
+    /// Writable bytes, at most a second old; the largest number if unknown.
     pub(crate) fn free_space(&self) -> u64 {
         let disk = self.versions.disk();
         let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
@@ -326,12 +329,12 @@ impl Store {
         self.free_space.load(Ordering::Relaxed)
     }
 
-    /// From now on everything that needs the store is refused, and what waits in it ends. False: it was so already.
+    /// From now on every use of the store is refused, and waits in it end. False: it was so already.
     pub(crate) fn set_closed(&self) -> bool {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
-    /// Error once the store is closed: no thread is left to do what a call would wait for.
+    /// Error once the store is closed: no thread is left to end a call's wait.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         match self.closed.load(Ordering::Acquire) {
@@ -340,7 +343,7 @@ impl Store {
         }
     }
 
-    /// Error in a store that is closed, or open for reading.
+    /// Error in a closed or read-only store.
     #[inline]
     pub(crate) fn check_mode(&self) -> Result<()> {
         self.check_open()?;
@@ -350,14 +353,14 @@ impl Store {
         }
     }
 
-    /// As [`Store::check_mode`], and after a failure of the log.
+    /// As [`Store::check_mode`]; also an error after a failure of the log.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_mode()?;
         self.wal_alive()
     }
 
-    /// Asks whether the directory is still this store's alone. If others may have come in, the log ends: what they did is
-    /// not in this store, and the next opening would lose what it acknowledged from now on.
+    /// Checks whether the directory is still this store's alone. If others may have come in, the log ends:
+    /// their changes are not in this store, and the next opening would lose commits acknowledged from now on.
     pub(crate) fn check_lock(&self) -> Result<()> {
         match self.lock.confirm() {
             Ok(true) => Ok(()),
@@ -382,7 +385,7 @@ impl Store {
         self.live.get().over(&self.options)
     }
 
-    /// A family as lines of the log name it.
+    /// A family, formatted for lines of the log.
     pub(crate) fn label(&self, family: FamilyId) -> String {
         match self.catalog.by_id(family) {
             Some(known) => self.options.label(family, &known.name()),
@@ -396,14 +399,14 @@ impl Store {
         self.options.log(level, message);
     }
 
-    /// Unlinks what nobody needs any more: the space of a large rollback is back at once.
+    /// Unlinks unused files: the space of a large rollback is free at once.
     pub(crate) fn unlink_unused(&self) {
         if let Err(error) = self.versions.delete_obsolete() {
             self.log(LogLevel::Warn, &format!("an old file stays for now: {error}"));
         }
     }
 
-    /// Options of a family that exists; the default ones of any other where the dictionary is damaged.
+    /// Options of an existing family; default ones of any other if the dictionary is damaged.
     pub(crate) fn family_options(&self, family: FamilyId) -> Option<FamilyOptions> {
         match family {
             DICTIONARY => Some(FamilyOptions::default()),
@@ -414,7 +417,8 @@ impl Store {
         }
     }
 
-    /// Error after a failure of the log, and in a closed store. Whoever waits for background work asks it again and again.
+    /// Error after a failure of the log, and in a closed store. Threads waiting for background work call it
+    /// again and again.
     pub(crate) fn wal_alive(&self) -> Result<()> {
         self.check_open()?;
         match self.wal.failed() {

@@ -1,5 +1,6 @@
-//! Families whose last merge found the disk full. One that did not fit would be picked again at once, fill the disk again
-//! while writers meet errors, and keep smaller merges away that give space back.
+//! Families whose last merge found the disk full. A merge without enough space would be picked again at once
+//! and fill the disk again while writers meet errors. It would also keep away smaller merges, which free
+//! space.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -7,10 +8,10 @@ use std::time::{Duration, Instant};
 use crate::sync::Mutex;
 use crate::types::FamilyId;
 
-/// Time after which a merge is tried again although there is no more space: it may be another one.
+/// Time after which a merge is tried again without more space: it may be another one.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Merges that found no space.
+/// Merges without enough space.
 #[derive(Debug, Default)]
 pub(crate) struct NoSpaceBackoff {
     families: Mutex<HashMap<FamilyId, Failed>>,
@@ -18,9 +19,9 @@ pub(crate) struct NoSpaceBackoff {
 
 #[derive(Debug)]
 struct Failed {
-    /// The call that found no space.
+    /// The call without space.
     call: String,
-    /// Free bytes with which it is tried again before its time; none for a merge that had room, and is tried at once.
+    /// Free bytes for an attempt before its time; `None` for a merge that had room, which is not held back.
     needed: Option<u64>,
     until: Instant,
 }
@@ -32,8 +33,8 @@ impl Failed {
 }
 
 impl NoSpaceBackoff {
-    /// A merge of `bytes` found the disk full in `call`; `free` bytes were there when it began. One that had room failed
-    /// for other reasons, a quota or a file system's own.
+    /// A merge of `bytes` bytes found the disk full in `call`; `free` bytes were free at its begin. A merge
+    /// with room failed for other reasons: a quota, or the file system's own.
     pub fn note(&self, family: FamilyId, bytes: u64, free: u64, call: &str) {
         let more = (free / 8).max(bytes / 8).max(1);
         let needed = (free / 2 < bytes).then(|| free.saturating_add(more));
@@ -46,7 +47,7 @@ impl NoSpaceBackoff {
         self.families.lock().remove(&family);
     }
 
-    /// Forgets families that are gone, and those whose merges are tried again with the space of now.
+    /// Forgets dropped families, and those whose merges fit into the present space.
     pub fn look_again(&self, lives: impl Fn(FamilyId) -> bool, free: impl FnOnce() -> u64) {
         let mut families = self.families.lock();
         if !families.is_empty() {
@@ -55,12 +56,12 @@ impl NoSpaceBackoff {
         }
     }
 
-    /// The call that found no space, while a merge waits for some: as of the last look.
+    /// The call without space, while a merge waits for some: as of the last check.
     pub fn lacks_space(&self) -> Option<String> {
         self.families.lock().values().next().map(|failed| failed.call.clone())
     }
 
-    /// Whether merges of the family wait for space: an eighth more than was too little, or than they are long.
+    /// Whether merges of the family wait for space: an eighth more than was too little, or than their length.
     pub fn holds(&self, family: FamilyId, free: impl FnOnce() -> u64) -> bool {
         let families = self.families.lock();
         families.get(&family).is_some_and(|failed| failed.needed.is_some() && failed.lasts(free()))

@@ -1,7 +1,6 @@
-//! The commit order. `order` gives a batch its sequence number and its place in the log under one short
-//! lock; the changes then go into the memtable concurrently, and the *visible sequence* (every commit at or
-//! below it is in) is advanced by whoever needs it, helping batches whose owner sleeps
-//! (`docs/protocols.md` 2.2, 2.3).
+//! The commit order. `order` gives a batch its sequence number and its place in the log under one short lock.
+//! The changes then go into the memtable concurrently. Any thread in need advances the *visible sequence*
+//! (every commit at or below it is in), helping batches of sleeping owners (`docs/protocols.md` 2.2, 2.3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +78,7 @@ impl Pipeline {
         }
     }
 
-    /// Reserves a place; part of `prepare`, which may wait.
+    /// Reserves a place; part of `prepare`, so it may wait.
     pub fn reserve(self: &Arc<Self>, wait_limit: &WaitLimit<'_>) -> Result<CommitPlace> {
         let mut places = self.places.lock();
         let mut waited = Duration::ZERO;
@@ -99,7 +98,7 @@ impl Pipeline {
     }
 
     /// Gives `batch` the next sequence number and, through `log`, its place in the log. Cannot fail; the
-    /// caller holds a [`CommitPlace`] and whatever `log` needs.
+    /// caller holds a [`CommitPlace`] and everything `log` needs.
     pub fn order(&self, batch: &Arc<CommitBatch>, log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket) -> Seq {
         let mut state = self.order.lock();
         let seq = state.next;
@@ -154,15 +153,15 @@ impl Pipeline {
         self.visible_seq.help_until(seq, oldest_snapshot);
     }
 
-    /// Puts `fresh` in the place of the active memtable. `publish` runs under the order lock with the
-    /// sealed one and the last sequence number that belongs to it.
+    /// Replaces the active memtable by `fresh`. `publish` runs under the order lock with the sealed one and
+    /// its last sequence number.
     pub fn rotate(&self, fresh: Arc<Memtable>, publish: impl FnOnce(&Arc<Memtable>, Seq)) {
         let mut state = self.order.lock();
         let sealed = std::mem::replace(&mut state.active, fresh);
         publish(&sealed, state.next - 1);
     }
 
-    /// Runs `work` between two commits: with the last sequence number given out, and none is given out meanwhile.
+    /// Runs `work` between two commits, with the last sequence number given out; none is given out meanwhile.
     pub fn between_commits<T>(&self, work: impl FnOnce(Seq) -> T) -> T {
         let state = self.order.lock();
         work(state.next - 1)

@@ -1,5 +1,5 @@
-//! Back-pressure: what the store measures of itself, and the delay of a statement that follows from it.
-//! The decision is [`write_controller::delay`], pure; here are the numbers and the sleep.
+//! Back-pressure: the store's measurements of itself, and the resulting delay of a statement.
+//! [`write_controller::delay`] decides, a pure function; here are the numbers and the sleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -14,44 +14,44 @@ use crate::store::no_space_backoff::NoSpaceBackoff;
 use crate::store::Store;
 use crate::sync::Mutex;
 
-/// Longest sleep between two looks at a kill or at the store.
+/// Longest sleep between two checks for a kill or of the store.
 const STEP: Duration = Duration::from_millis(10);
 
-/// The same for memory that other transactions give back.
+/// The same in a wait for other transactions' memory.
 const MEMORY_STEP: Duration = Duration::from_millis(1);
 
-/// Longest wait for it: small transactions may give theirs back all the time, alongside large ones that stay.
+/// Longest wait for it: small transactions may release theirs all the time, alongside large ones.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Time without memory given back after which nobody waits for it.
+/// A wait ends after this time without released memory.
 const STANDSTILL: Duration = Duration::from_millis(100);
 
-/// Time after a wait that came to nothing in which nobody waits again: a statement has many rows.
+/// Time after a vain wait without another one: a statement has many rows.
 const RESIGNATION: Duration = Duration::from_secs(1);
 
-/// Delays below this are owed and slept later, together: a sleep costs more than it asks for.
+/// Shorter delays are owed and slept later, together: a sleep costs more than its length.
 const SHORTEST_SLEEP_US: u64 = 200;
 
-/// Bytes of changes that a transaction keeps in memory however many others do.
+/// Bytes of changes a transaction may keep in memory, whatever others keep.
 pub(crate) const LARGE_BATCH: usize = 64 << 10;
 
-/// Large transactions that may have their changes in memory before each gets less.
+/// Number of large transactions with changes in memory before each gets less.
 const LARGE_TRANSACTIONS: u64 = 32;
 
-/// Microseconds that writers stand still before the log says so.
+/// Duration of a writers' standstill before it is reported, in microseconds.
 const LONG_STALL_US: u64 = 1_000_000;
 
-/// A time in which writers stand still: told once it is long, and when it is over.
+/// A standstill of writers: reported once it is long, and at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
-    /// When it began and when a writer was last in it, in microseconds of the disk's clock; 0: there is none.
+    /// Its begin and its last writer's time, in microseconds of the disk's clock; 0: none.
     since: AtomicU64,
     last: AtomicU64,
     is_told: AtomicBool,
 }
 
 impl Stall {
-    /// A writer stands still; the line to be told, if it is long by now.
+    /// A writer stands still; returns the report, if the standstill is long by now.
     fn goes_on(&self, cause: Cause, now: u64) -> Option<String> {
         let now = now.max(1);
         let since = self.since.compare_exchange(0, now, Relaxed, Relaxed).err().unwrap_or(now);
@@ -68,7 +68,7 @@ impl Stall {
         Some(format!("writers have stood still for {}: {why}", Micros(now.saturating_sub(since))))
     }
 
-    /// A writer goes on; the line to be told, if it was long.
+    /// A writer goes on; returns the report, if the standstill was long.
     fn is_over(&self) -> Option<String> {
         if self.since.load(Relaxed) == 0 {
             return None;
@@ -80,23 +80,23 @@ impl Stall {
     }
 }
 
-/// What the store knows of how far behind it is.
+/// The store's measurements of its backlog.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
-    /// Runs of level 0, and those at which writers stop, of the family that is closest to its stop.
+    /// Runs of level 0, and the number at which writers stop, of the family closest to its stop.
     pub(crate) l0_runs: AtomicU64,
     pub(crate) l0_stop: AtomicU64,
     pub(crate) debt: AtomicU64,
-    /// Bytes of memtable flushed in a second.
+    /// Bytes of memtable flushed per second.
     flush_rate: AtomicU64,
-    /// Transactions that may write now.
+    /// Number of transactions that may write now.
     pub(crate) writers: AtomicU64,
-    /// Delay in microseconds that writers were spared because it was short.
+    /// Delay in microseconds still owed by writers because it was short.
     owed_us: AtomicU64,
     pub(crate) stall: Stall,
-    /// Merges that found the disk full.
+    /// Merges on a full disk.
     pub(crate) no_space: NoSpaceBackoff,
-    /// When a wait for transactions' memory last came to nothing.
+    /// Time of the last vain wait for transactions' memory.
     stood_still: Mutex<Option<Instant>>,
 }
 
@@ -115,14 +115,14 @@ impl Gauges {
 }
 
 impl Store {
-    /// The call in which a merge found the disk full, while there is no more space than it found.
+    /// The call in which a merge found the disk full, while there is no more space than then.
     fn merge_without_space(&self) -> Option<String> {
         let no_space = &self.pressure.no_space;
         no_space.look_again(|family| self.family_options(family).is_some(), || self.free_space());
         no_space.lacks_space()
     }
 
-    /// Whether a merge that found the disk full waits for space.
+    /// Whether a merge waits for space after a full disk.
     pub(crate) fn merges_lack_space(&self) -> bool {
         self.merge_without_space().is_some()
     }
@@ -143,8 +143,8 @@ impl Store {
         }
     }
 
-    /// Mean bytes that a commit brings into a memtable. A load of gigabytes in runs does not make every statement
-    /// after it wait as if it brought a share of them.
+    /// Mean bytes of a commit in a memtable. Bytes in runs do not count: after a load of gigabytes,
+    /// statements do not wait for a share of it.
     pub(crate) fn mean_commit(&self) -> u64 {
         // In this order: what is taken away was added before.
         let runs = self.stats.run_bytes.load(Relaxed);
@@ -152,7 +152,8 @@ impl Store {
         bytes / self.stats.commits.load(Relaxed).max(1)
     }
 
-    /// Bytes of changes of all transactions that are not about to end: a write buffer, or less under a small bound.
+    /// Bound on the changes of all transactions before their end, in bytes: a write buffer, or less under a
+    /// small bound.
     pub(crate) fn memory_of_transactions(&self) -> u64 {
         let (buffer, bound) = (self.live.write_buffer_size() as u64, self.live.max_memory() / 8);
         if bound == 0 {
@@ -162,7 +163,7 @@ impl Store {
         }
     }
 
-    /// Bytes of changes that a transaction may have in memory, of those beyond [`LARGE_BATCH`].
+    /// Bytes of changes a transaction may keep in memory, once it has more than [`LARGE_BATCH`].
     pub(crate) fn share_of_transaction(&self) -> usize {
         let all = self.stats.batch_bytes.load(Relaxed);
         let open = all.saturating_sub(self.stats.committing_bytes.load(Relaxed));
@@ -173,8 +174,8 @@ impl Store {
         (most / self.stats.large_batches.load(Relaxed).max(LARGE_TRANSACTIONS)) as usize
     }
 
-    /// Sleeps and looks again until `done` has an answer; `None` after `longest`, and `Interrupted` on a kill. Nobody
-    /// wakes it: an answer is seen a step late, and memory that is never given back costs `longest`.
+    /// Sleeps and looks again until `done` has an answer; `None` after `longest`, and `Interrupted` on a
+    /// kill. There is no wake-up: an answer is seen a step late, and memory never released costs `longest`.
     fn look_until<T>(
         &self,
         longest: Duration,
@@ -198,8 +199,8 @@ impl Store {
         })
     }
 
-    /// Waits until `reserve` does it, for as long as transactions give memory back. False: it did not, or did not for
-    /// another a moment ago. `Interrupted` on a kill.
+    /// Waits until `reserve` succeeds, while transactions release memory. False: it did not, or another wait
+    /// was in vain a moment ago. `Interrupted` on a kill.
     pub(crate) fn wait_for_transactions(
         &self,
         max_wait: Duration,
@@ -228,10 +229,10 @@ impl Store {
         Ok(reserved)
     }
 
-    /// Waits at the begin of a statement while transactions that end now have many changes in memory; those that wait
-    /// for their client do not count. Each needs no more of anybody but the logs, the server's among them, and a
-    /// replica's answer where the server asks for one: so the wait is short, and over in any case. An applier does not
-    /// wait: those that commit may wait for its turn.
+    /// Waits at the begin of a statement while ending transactions have many changes in memory; those waiting
+    /// for their client do not count. An ending transaction needs only the logs, the server's among them, and
+    /// a replica's answer if the server asks for one. So the wait is short and bounded. An applier does not
+    /// wait: committing transactions may wait for its turn.
     fn wait_for_committers(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
         if owner.is_applier() {
             return Ok(());

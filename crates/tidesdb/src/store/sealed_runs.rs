@@ -1,5 +1,5 @@
-//! What `prepare` makes of a spilled transaction, how the log names it, and what readers see of it from
-//! `order` on.
+//! The sealed runs of a spilled transaction, made by `prepare`: their names in the log, and their view for
+//! readers from `order` on.
 //!
 //! The content of a *run names* record (`docs/format/wal.md`):
 //!
@@ -10,8 +10,8 @@
 //!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
 //! ```
 //!
-//! All keys in them are locked, before a restart and after it (`txn/spill/locked.rs`). (A prepare of an earlier build lists
-//! families with X that were locked as a whole.)
+//! All keys in them are locked, before a restart and after it (`txn/spill/locked.rs`). (A prepare of an
+//! earlier build lists families locked as a whole, in mode X.)
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::table::{Expiries, SsTableMeta};
 use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
 use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
 
-/// Most runs of a family that a commit adds to level 0.
+/// Most runs of a family added to level 0 by one commit.
 pub(crate) const MAX_RUNS: usize = 2;
 
 /// Version of the names' encoding.
@@ -37,7 +37,7 @@ const NAMES_WITHOUT_ROWS: u8 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct SealedTable {
     pub file: Arc<LiveFile>,
-    /// Of its run: the newest has the highest; 1 is the first.
+    /// The ordinal of its run: the newest has the highest; 1 is the first.
     pub ordinal: u64,
     pub meta: SsTableMeta,
     /// The run's effect on the number of the family's rows; `None`: an earlier build wrote it.
@@ -49,13 +49,13 @@ pub(crate) struct SealedTable {
 pub(crate) struct SealedRuns {
     pub files: Vec<Arc<LiveFile>>,
     pub tables: Vec<SealedTable>,
-    /// The log of a repaired store named them: what their puts were proven by may be lost
+    /// Named by the log of a repaired store: the proofs of their puts may be lost
     /// (`docs/design/0020-single-deletes.md`).
     pub unproven: bool,
 }
 
 impl SealedRuns {
-    /// From now on the files stay, whatever happens: the log is about to name them.
+    /// Keeps the files from now on, whatever happens: the log is about to name them.
     pub(crate) fn keep(&self, versions: &VersionSet) {
         self.files.iter().for_each(|file| versions.keep_file(file));
     }
@@ -65,7 +65,7 @@ impl SealedRuns {
         self.files.iter().for_each(|file| versions.give_up_file(file));
     }
 
-    /// The families that are changed, ascending.
+    /// The changed families, ascending.
     pub(crate) fn families(&self) -> Vec<FamilyId> {
         let mut families: Vec<FamilyId> = self.tables.iter().map(|table| table.meta.family).collect();
         families.sort_unstable();
@@ -130,7 +130,7 @@ impl SealedRuns {
         Ok(files.into_iter().map(|(number, _)| number))
     }
 
-    /// Reads a run names record; the files are kept as those that the log names.
+    /// Reads a run names record; the files are kept as named by the log.
     pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
         let mut cursor = Reader { rest: names };
         let (version, files) = read_files(&mut cursor)?;
@@ -159,9 +159,9 @@ impl SealedRuns {
         Ok(sealed)
     }
 
-    /// The names say nothing of expiries, the tables do, but for the number of entries with one: it counts as all of
-    /// them, so that a merge comes for the first that expires. What cannot be read tells nothing here; a reader will
-    /// hear of it.
+    /// Reads the expiries of the tables; the names do not have them. The number of entries with an expiry is
+    /// unknown: it counts as all of them, so a merge comes for the first to expire. Unreadable tables are
+    /// skipped; a reader will report them.
     pub(crate) fn find_expiries(&mut self, versions: &VersionSet) {
         for table in &mut self.tables {
             let opened = versions.open_table(&table.file, table.meta.clone(), 0);
@@ -171,12 +171,12 @@ impl SealedRuns {
         }
     }
 
-    /// How many generations a commit needs.
+    /// Number of generations for a commit.
     pub(crate) fn generations(&self) -> u64 {
         self.tables.iter().map(|table| table.ordinal).max().unwrap_or(0)
     }
 
-    /// The runs as those of a commit at `seq`; they get the generations from `first` on.
+    /// The runs of a commit at `seq`; they get the generations from `first` on.
     pub(crate) fn commit(&self, versions: &VersionSet, seq: Seq, first: MemtableId) -> CommittedRuns {
         let open = |table: &SealedTable| {
             versions.open_table(&table.file, table.meta.committed_at(seq), first + table.ordinal - 1)
@@ -225,7 +225,7 @@ impl CommittedRuns {
         self.seq
     }
 
-    /// The commit, if puts up to it prove nothing on its account.
+    /// The commit, if it makes puts up to it prove nothing.
     pub(crate) fn unproven_upto(&self) -> Option<Seq> {
         self.unproven.then_some(self.seq)
     }
@@ -252,7 +252,7 @@ impl CommittedRuns {
         &self.runs
     }
 
-    /// What the manifest is to know, without families that are not `live`.
+    /// The edit for the manifest, without families that are not `live`.
     pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
         let mut edit = Edit {
             last_seq: Some(self.seq),

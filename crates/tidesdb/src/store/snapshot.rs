@@ -1,17 +1,17 @@
-//! Snapshots: who may still read what. A reader publishes the sequence it reads at in a slot; writers
-//! and background work learn from the slots which versions nobody can see any more.
+//! Snapshots: the versions still visible to readers. A reader publishes its sequence number in a slot. From
+//! the slots, writers and background work learn the versions no reader can see any more.
 //!
-//! The order of stores and loads is `docs/protocols.md` 3.2: a scanner publishes `scan_bound` (the visible
-//! sequence) before it looks at the slots; a taker writes its slot, then looks at `scan_bound` and tries again
-//! when that is above its sequence. Either the scanner sees the slot, or the taker sees the scan bound.
+//! `docs/protocols.md` 3.2 has the order of stores and loads. A scanner publishes `scan_bound` (the visible
+//! sequence) before it reads the slots. A taker writes its slot, then reads `scan_bound`, and tries again if
+//! it is above its sequence number. Either the scanner sees the slot, or the taker sees the scan bound.
 
 use crate::iter::LiveSnapshots;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::sync::Mutex;
 use crate::types::Seq;
 
-/// Stands between the two accesses whose order is the protocol. They are sequentially consistent
-/// themselves; loom takes those for acquire and release only, and knows the order from fences.
+/// Stands between the two accesses whose order is the protocol. The accesses are sequentially consistent;
+/// loom treats them as acquire and release only, and knows the order from fences.
 fn in_order() {
     #[cfg(loom)]
     crate::sync::atomic::fence(SeqCst);
@@ -23,18 +23,18 @@ const EMPTY: u64 = u64::MAX;
 /// The slots of a store.
 #[derive(Debug)]
 pub struct Snapshots {
-    /// Largest visible sequence that a scanner has announced.
+    /// Largest visible sequence announced by a scanner.
     scan_bound: AtomicU64,
     /// No live or future snapshot is below it.
     oldest_snapshot: AtomicU64,
     slots: Box<[AtomicU64]>,
-    /// One above the highest slot ever used: what a scan looks at.
+    /// One above the highest slot ever used: the end of a scan.
     used: AtomicUsize,
     free: Mutex<Vec<u32>>,
     scanning: Mutex<()>,
 }
 
-/// A taken slot; give it back with [`Snapshots::release`].
+/// A taken slot; to be returned with [`Snapshots::release`].
 #[derive(Debug)]
 pub struct SnapshotSlot {
     index: u32,
@@ -42,7 +42,7 @@ pub struct SnapshotSlot {
 }
 
 impl SnapshotSlot {
-    /// The sequence that the snapshot reads at.
+    /// The sequence number of the snapshot.
     pub fn seq(&self) -> Seq {
         self.seq
     }
@@ -61,7 +61,7 @@ impl Snapshots {
         }
     }
 
-    /// Takes a snapshot at what `visible_seq` returns; `None` when every slot is in use.
+    /// Takes a snapshot at the result of `visible_seq`; `None` when every slot is in use.
     pub fn take(&self, visible_seq: impl Fn() -> Seq) -> Option<SnapshotSlot> {
         let index = self.free.lock().pop()?;
         self.used.fetch_max(index as usize + 1, SeqCst);
@@ -75,8 +75,8 @@ impl Snapshots {
         }
     }
 
-    /// Takes a snapshot at `seq`, which may lie below what scanners were told: only for a store in which
-    /// nothing is pruned any more.
+    /// Takes a snapshot at `seq`, possibly below the scanners' bound: only for a store without pruning from
+    /// now on.
     pub fn take_at(&self, seq: Seq) -> Option<SnapshotSlot> {
         let index = self.free.lock().pop()?;
         self.used.fetch_max(index as usize + 1, SeqCst);
@@ -84,7 +84,7 @@ impl Snapshots {
         Some(SnapshotSlot { index, seq })
     }
 
-    /// Gives a slot back.
+    /// Returns a slot.
     pub fn release(&self, slot: SnapshotSlot) {
         self.slots[slot.index as usize].store(EMPTY, Release);
         self.free.lock().push(slot.index);
@@ -108,7 +108,7 @@ impl Snapshots {
         self.oldest_snapshot()
     }
 
-    /// Runs something that changes the bound of snapshots to come, while nobody computes the oldest by it.
+    /// Changes the bound of future snapshots through `run`, while no thread computes the oldest one by it.
     pub fn between_scans(&self, run: impl FnOnce()) {
         let _one = self.scanning.lock();
         run();
@@ -187,7 +187,7 @@ mod loom_tests {
 
     use super::*;
 
-    /// A taker and a scanner: whatever oldest snapshot the scanner announces, a snapshot that lives is not below it.
+    /// A taker and a scanner: a live snapshot is never below the oldest snapshot announced by the scanner.
     #[test]
     fn a_live_snapshot_is_never_below_the_oldest_snapshot() {
         loom::model(|| {
@@ -210,7 +210,7 @@ mod loom_tests {
         });
     }
 
-    /// A taker and a flush: the snapshot is at or above the flush's scan bound, or the flush knows of it.
+    /// A taker and a flush: the snapshot is at or above the flush's scan bound, or the flush knows it.
     #[test]
     fn a_flush_knows_every_snapshot_below_its_scan_bound() {
         loom::model(|| {
@@ -228,7 +228,7 @@ mod loom_tests {
         });
     }
 
-    /// A slot given back and taken again while a scan runs.
+    /// A slot released and taken again during a scan.
     #[test]
     fn a_slot_taken_again_is_seen_or_new_enough() {
         loom::model(|| {

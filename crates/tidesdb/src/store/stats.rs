@@ -11,38 +11,38 @@ use crate::latency::Latency;
 pub struct Stats {
     /// Commits with changes.
     pub commits: AtomicU64,
-    /// Times a row was found to be newer than the snapshot of who wanted to change it.
+    /// Number of rows found newer than the snapshot of a changing transaction.
     pub conflicts: AtomicU64,
-    /// Times a writer was held back.
+    /// Number of times a writer was held back.
     pub backpressure_waits: AtomicU64,
-    /// Microseconds for which writers were held back.
+    /// Time for which writers were held back, in microseconds.
     pub backpressure_wait_us: AtomicU64,
     /// Flushes done.
     pub flushes: AtomicU64,
-    /// Bytes that flushes wrote.
+    /// Bytes written by flushes.
     pub flush_bytes: AtomicU64,
     /// Whether a flush runs.
     pub flushing: AtomicU64,
     /// Compactions done.
     pub compactions: AtomicU64,
-    /// Bytes that compactions read.
+    /// Bytes read by compactions.
     pub compaction_read: AtomicU64,
-    /// Bytes that compactions wrote.
+    /// Bytes written by compactions.
     pub compaction_written: AtomicU64,
-    /// Bytes of keys and values that transactions committed.
+    /// Bytes of keys and values committed by transactions.
     pub user_bytes: AtomicU64,
-    /// Of these those that came in runs, past the memtables.
+    /// The part of them committed in runs, past the memtables.
     pub run_bytes: AtomicU64,
-    /// Bytes of transactions' private batches (counted in steps of 4 KiB each), and of those that are prepared
-    /// and wait for a decision.
+    /// Bytes of private batches (counted in steps of 4 KiB each), and of prepared transactions waiting for a
+    /// decision.
     pub batch_bytes: AtomicU64,
-    /// Of these those of transactions between the begin of their `prepare` and their end.
+    /// The part of them in transactions between the begin of their `prepare` and their end.
     pub(crate) committing_bytes: AtomicU64,
     /// Private batches of [`LARGE_BATCH`](crate::store::pressure::LARGE_BATCH) bytes or more.
     pub(crate) large_batches: AtomicU64,
-    /// Runs that transactions beyond the bound on memory wrote.
+    /// Runs written by transactions beyond the bound on memory.
     pub spilled_runs: AtomicU64,
-    /// Puts that flushes and compactions dropped together with their single delete.
+    /// Puts dropped by flushes and compactions together with their single delete.
     pub cancelled_pairs: AtomicU64,
     /// Searches for a key in memtables and files, one of 256.
     pub gets: Latency,
@@ -52,11 +52,11 @@ pub struct Stats {
     pub flush_times: Latency,
     /// Merges, and rewrites of files.
     pub merge_times: Latency,
-    /// Flushes that failed; each is tried again.
+    /// Failed flushes; each is tried again.
     pub flush_failures: AtomicU64,
-    /// Merges that failed; each is tried again.
+    /// Failed merges; each is tried again.
     pub merge_failures: AtomicU64,
-    /// Times that background work met damage.
+    /// Number of times background work met damage.
     pub corruptions: AtomicU64,
 }
 

@@ -10,14 +10,14 @@ use crate::store::Store;
 use crate::types::Seq;
 use crate::version::Edit;
 
-/// A lag of more seconds is reported, and makes the reservations short.
+/// A longer lag is reported, in seconds; it also makes the reservations short.
 const REPORTED_LAG: u64 = 60;
 
-/// Seconds by which the manifest's second is ahead of the clock. A kill loses as many at most: the clock goes on
-/// after them, or, when a small lag hides that the wall clock was set back, before them.
+/// Seconds by which the manifest's second is ahead of the clock. A kill loses at most as many. The clock goes
+/// on after them or, if a small lag hides a set-back wall clock, before them.
 const RESERVED: u64 = 60;
 
-/// The same while the wall clock lags: here every kill makes the clock skip what was reserved.
+/// The same while the wall clock lags: here every kill makes the clock skip the reserved seconds.
 const RESERVED_IN_LAG: u64 = 4;
 
 impl Store {
@@ -39,8 +39,8 @@ impl Store {
         }
     }
 
-    /// Reserves seconds of the expiry clock in the manifest before they come, and reports a lag. A store calls it once
-    /// a second. Readers do not wait for it: while it fails, a kill can set the clock back.
+    /// Reserves seconds of the expiry clock in the manifest before they come, and reports a lag. A store
+    /// calls it once a second. Readers do not wait for it: while it fails, a kill can set the clock back.
     pub(crate) fn tend_expiry_clock(&self) -> Result<()> {
         if !self.ttl_clock.is_used() {
             return Ok(());
@@ -86,7 +86,7 @@ impl Store {
         self.install(Edit { expiry_clock: second, expiry_reserved: second, ..Edit::default() })
     }
 
-    /// The second up to which merges may bury entries; 0 in a store that has none with an expiry.
+    /// The second up to which merges may drop expired entries; 0 in a store without any expiry.
     pub(crate) fn expired_at(&self) -> u64 {
         match self.ttl_clock.is_used() {
             true => self.ttl_clock.bury(self.moment()),
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// What a flush or a merge that begins now must keep.
+    /// The snapshots to preserve in a flush or merge that begins now.
     pub(crate) fn live_snapshots(&self, visible_seq: Seq) -> LiveSnapshots {
         LiveSnapshots {
             expired_at: self.expired_at(),
@@ -103,9 +103,9 @@ impl Store {
         }
     }
 
-    /// The first entry with an expiry is about to be written: the manifest says so before anything else on disk
-    /// does. An older build refuses such a manifest by the field's tag, and so never takes the time in front of a
-    /// value for a part of it.
+    /// The first entry with an expiry is about to be written: the manifest says so before anything else on
+    /// disk does. An older build refuses such a manifest by the field's tag. So it never takes the time in
+    /// front of a value for a part of it.
     pub(crate) fn begin_expiries(&self) -> Result<()> {
         if self.ttl_clock.is_used() {
             return Ok(());

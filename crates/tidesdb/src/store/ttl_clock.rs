@@ -1,19 +1,19 @@
-//! The clock by which entries expire: the second of each reader, and the second up to which merges may drop
-//! expired entries.
+//! The clock for expiries: the second of each reader, and the second up to which merges may drop expired
+//! entries.
 //!
-//! Seconds since 1970. The clock follows the wall clock and never goes back. While the wall clock lags, it goes on
-//! at the pace of the monotonic clock: an entry with a lifetime lives that long, also after a wall clock was ahead
-//! and came back. So a lifetime counts from this clock, not from the wall clock ([`TtlClock::lag`]).
+//! Seconds since 1970. The clock follows the wall clock and never goes back. While the wall clock lags, it
+//! goes on at the pace of the monotonic clock: an entry lives for its lifetime even after a wall clock was
+//! ahead and came back. So a lifetime counts from this clock, not from the wall clock ([`TtlClock::lag`]).
 //!
-//! It does not go back across an opening either. The manifest keeps a second that it has reached, and one that it
-//! will not pass before the manifest says a later one. After a kill, a wall clock behind the former is taken for
-//! set back, and the clock goes on from the latter. So a row and its index entries, dropped by different merges,
-//! come back neither together nor alone.
+//! It does not go back across an opening either. The manifest keeps two seconds: one the clock has reached,
+//! and a limit the clock does not pass before the manifest has a later one. After a kill, a wall clock behind
+//! the former was set back, and the clock goes on from the latter. So a row and its index entries, dropped by
+//! different merges, come back neither together nor alone.
 //!
-//! A view is the unit of consistent reads: a snapshot, or the reads of a statement that see the newest versions. Its
-//! second is fixed by the first entry with an expiry that it meets; until then it has seen nothing that could
-//! vanish. From then on no merge buries an entry that the view still sees. Stores without such entries never
-//! come here: `is_used` is one relaxed load.
+//! A view is the unit of consistent reads: a snapshot, or the reads of a statement at the newest versions.
+//! Its second is fixed by the first entry with an expiry it meets; until then it has seen nothing that could
+//! vanish. From then on no merge drops an entry visible in the view. Stores without such entries never come
+//! here: `is_used` is one relaxed load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -24,10 +24,10 @@ use crate::sync::Mutex;
 
 const MICROS: i64 = 1_000_000;
 
-/// The last second that the clock can show; room for sums of microseconds.
+/// The last second of the clock; leaves room for sums of microseconds.
 const LAST_SECOND: u64 = 1 << 42;
 
-/// The wall clock shows whole seconds, and small steps are everyday: a lag of so many seconds is none.
+/// The wall clock shows whole seconds, and small steps are common: a lag of so many seconds counts as none.
 const TOLERANCE: u64 = 1;
 
 /// A wall clock so many seconds behind the manifest's second was set back.
@@ -54,25 +54,25 @@ impl Moment {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct TtlClock {
-    /// The clock less the monotonic clock, in microseconds. It only grows: so the clock never goes back.
+    /// The clock less the monotonic clock, in microseconds. It only grows, so the clock never goes back.
     offset: AtomicI64,
-    /// The latest second that anybody has read at.
+    /// The latest second of any read.
     shown: AtomicU64,
-    /// Entries with an expiry may be in the store: the manifest says so.
+    /// Entries with an expiry may be in the store, according to the manifest.
     used: AtomicBool,
     state: Mutex<TtlClockState>,
 }
 
 #[derive(Debug, Default)]
 struct TtlClockState {
-    /// Entries that expire at it or before may have been buried.
+    /// Entries with an expiry at or before it may have been dropped.
     buried: u64,
     /// Views by their second.
     views: BTreeMap<u64, usize>,
 }
 
-/// The second at which the clock of a store goes on, and the wall clock shows `wall`. `reached`: the second in the
-/// manifest; `reserved`: the one that the clock did not pass.
+/// The second at which a store's clock goes on, while the wall clock shows `wall`. `reached`: the second in
+/// the manifest; `reserved`: the limit the clock did not pass.
 pub(crate) fn second_at_opening(reached: u64, reserved: Option<u64>, wall: u64) -> u64 {
     match wall.saturating_add(SET_BACK) > reached {
         true => reached,
@@ -81,7 +81,7 @@ pub(crate) fn second_at_opening(reached: u64, reserved: Option<u64>, wall: u64) 
 }
 
 impl TtlClock {
-    /// The clock of a store that goes on at `second`; none: no entry with an expiry was ever written.
+    /// The clock of a store that goes on at `second`; `None`: no entry with an expiry was ever written.
     pub fn new(second: Option<u64>, micros: u64) -> TtlClock {
         let clock = TtlClock {
             used: AtomicBool::new(second.is_some()),
@@ -116,13 +116,13 @@ impl TtlClock {
         self.note_shown(second_of(offset, micros))
     }
 
-    /// The present second as the monotonic clock alone has it: the wall clock moves nothing.
+    /// The present second by the monotonic clock alone; the wall clock moves nothing.
     pub fn peek(&self, micros: u64) -> u64 {
         let second = second_of(self.offset.load(Ordering::Acquire), micros_of(micros));
         second.max(self.shown.load(Ordering::Relaxed))
     }
 
-    /// Seconds by which the wall clock is behind.
+    /// Seconds by which the wall clock lags.
     pub fn lag(&self, moment: Moment) -> u64 {
         match self.peek(moment.micros).saturating_sub(moment.wall) {
             0..=TOLERANCE => 0,
@@ -130,7 +130,7 @@ impl TtlClock {
         }
     }
 
-    /// The latest second that anybody has read at.
+    /// The latest second of any read.
     pub fn shown(&self) -> u64 {
         self.shown.load(Ordering::Relaxed)
     }
@@ -143,8 +143,8 @@ impl TtlClock {
         second
     }
 
-    /// Begins a view at `second`, or at the second up to which entries were buried if that is later: what
-    /// was buried is gone for all of them. Returns its second.
+    /// Begins a view at `second`, or at the second up to which entries were dropped if later: dropped entries
+    /// are gone for all views. Returns its second.
     fn begin_view(&self, second: u64) -> u64 {
         let mut state = self.state.lock();
         let second = second.max(state.buried);
@@ -152,7 +152,7 @@ impl TtlClock {
         second
     }
 
-    /// Begins a view at the second of the oldest one: what it does not see, no other view does.
+    /// Begins a view at the second of the oldest view: entries invisible in it are invisible in every other.
     fn begin_oldest_view(&self, moment: Moment) -> u64 {
         let now = self.read(moment);
         let mut state = self.state.lock();
@@ -171,7 +171,7 @@ impl TtlClock {
         }
     }
 
-    /// The second up to which entries have expired for every view, now and later: a merge may bury them.
+    /// The second up to which entries have expired for every view, now and later: a merge may drop them.
     pub fn bury(&self, moment: Moment) -> u64 {
         let now = self.read(moment);
         let mut state = self.state.lock();
@@ -194,7 +194,7 @@ fn second_of(offset: i64, micros: i64) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct ViewSecond {
     fixed: AtomicU64,
-    /// The second at which the view's snapshot was taken; 0: not known.
+    /// The second at the time of the view's snapshot; 0: unknown.
     taken: AtomicU64,
 }
 
@@ -204,7 +204,7 @@ impl ViewSecond {
         self.taken.store(second, Ordering::Relaxed);
     }
 
-    /// The view's second; fixes it at that of its snapshot, or now.
+    /// The view's second; fixes it at its snapshot's second, or at the present one.
     pub fn get(&self, clock: &TtlClock, moment: impl FnOnce() -> Moment, oldest: bool) -> u64 {
         let fixed = self.fixed.load(Ordering::Relaxed);
         if fixed != 0 {

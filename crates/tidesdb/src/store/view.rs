@@ -10,17 +10,17 @@ use crate::table::hash_key;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq};
 use crate::version::{LevelIterator, TableHandle, Version};
 
-/// Entries that wait for a flush: they stand between the active memtable and the files.
+/// Entries waiting for a flush: they stand between the active memtable and the files.
 #[derive(Clone, Debug)]
 pub(crate) enum Flushable {
-    /// A memtable that takes no more writes.
+    /// A sealed memtable.
     Memtable(Arc<Memtable>),
-    /// The runs of a spilled transaction that is ordered.
+    /// The runs of an ordered, spilled transaction.
     Runs(Arc<CommittedRuns>),
 }
 
 impl Flushable {
-    /// Its number; of several the highest.
+    /// Its number; of several, the highest.
     pub fn id(&self) -> MemtableId {
         match self {
             Flushable::Memtable(memtable) => memtable.id(),
@@ -53,12 +53,12 @@ impl Flushable {
     }
 }
 
-/// Memtables and tables of one moment. Immutable; a newer view holds everything that an older one did.
+/// Memtables and tables of one moment. Immutable; a newer view has all content of an older one.
 #[derive(Debug)]
 pub struct ReadView {
     /// Takes writes.
     pub active: Arc<Memtable>,
-    /// Sealed and not yet named by the manifest, newest first.
+    /// Sealed and not yet in the manifest, newest first.
     pub(crate) sealed: Vec<Flushable>,
     /// Files.
     pub version: Arc<Version>,
@@ -119,9 +119,9 @@ impl ReadView {
         Ok(None)
     }
 
-    /// The runs of a family as `snapshot` sees them, newest first. Runs of level 0 whose filter knows
-    /// that no key starts with `prefix` are left out (an empty prefix leaves out none). They keep what they read,
-    /// memory and files, also when the view is dropped.
+    /// The runs of a family as `snapshot` sees them, newest first. Omits runs of level 0 whose filter
+    /// excludes keys with `prefix` (an empty prefix omits none). They keep their memory and files even after
+    /// the view is dropped.
     pub fn iterators(
         &self,
         family: FamilyId,
@@ -154,7 +154,7 @@ impl ReadView {
         Ok(iterators)
     }
 
-    /// The count of a family's rows: what is in files, in commits of runs, and in memtables.
+    /// The count of a family's rows: the sum over files, commits of runs, and memtables.
     pub fn row_count(&self, family: FamilyId) -> RowCount {
         let mut row_count = self.version.row_count(family);
         row_count += self.active.row_count(family);
@@ -167,9 +167,9 @@ impl ReadView {
         row_count
     }
 
-    /// A key of a family at one of its places: of all entries, versions counted, memtables and files one after the
-    /// other, about so large a share (0 to 1) stands before it. Places that are evenly apart are a fair sample of the
-    /// entries; their keys are not in order. None where there are no entries.
+    /// A key of a family at the place `share` (0 to 1): about this share of all entries stands before it.
+    /// Versions count, memtables and files come one after the other. Evenly spaced places are a fair sample
+    /// of the entries; their keys are not in order. `None` without entries.
     pub fn key_at(&self, family: FamilyId, share: f64) -> Result<Option<Vec<u8>>> {
         let sealed = self.sealed.iter().flat_map(|flushable| flushable.tables(family));
         let levels = self.version.family(family);

@@ -1,9 +1,10 @@
-//! The visible sequence of the commit order: every commit at or below it is in a memtable. Whoever needs it
-//! further on helps the batches before it, so that nobody waits for a sleeping thread (`docs/protocols.md`
-//! 2.3). Small and generic, so that loom can try every interleaving.
+//! The visible sequence of the commit order: every commit at or below it is in a memtable. A thread in need
+//! of a later one helps the batches before it, so nobody waits for a sleeping thread (`docs/protocols.md`
+//! 2.3). Small and generic, so loom can try every interleaving.
 //!
-//! Invariants: the visible sequence moves by one, over a batch that is done and still in its place; a place is
-//! filled before its sequence counts as given out, and emptied by whoever moved the visible sequence over it.
+//! Invariants: the visible sequence moves by one, over a finished batch still in its place. A place is filled
+//! before its sequence counts as given out, and emptied by the thread that moved the visible sequence over
+//! it.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use crate::types::Seq;
 /// Turns of waiting for a batch's own thread before helping it.
 const PATIENCE: u32 = if cfg!(loom) { 0 } else { 64 };
 
-/// What is ordered.
+/// A unit of ordered work.
 pub(super) trait Work {
     /// Its sequence, once ordered.
     fn seq(&self) -> Option<Seq>;
-    /// Whether all of it is done; nothing of it happens any more then.
+    /// Whether all of it is done; no part of it happens after that.
     fn is_done(&self) -> bool;
-    /// Does what is not done yet; any number of threads at once.
+    /// Does the rest of it; any number of threads at once.
     fn apply(&self, oldest_snapshot: Seq);
 }
 
@@ -37,8 +38,8 @@ pub(super) struct VisibleSeq<T> {
 }
 
 impl<T: Work> VisibleSeq<T> {
-    /// A visible sequence at `seq`, with places for so many sequences beyond it: the caller lets no more be
-    /// given out.
+    /// A visible sequence at `seq`, with places for so many sequences beyond it: the caller must give out no
+    /// more.
     pub(super) fn new(seq: Seq, places: usize) -> VisibleSeq<T> {
         VisibleSeq {
             ring: (0..places).map(|_| Mutex::new(None)).collect(),
@@ -51,8 +52,8 @@ impl<T: Work> VisibleSeq<T> {
         &self.ring[seq as usize % self.ring.len()]
     }
 
-    /// Gives `seq` out to `work`, which knows it already. Called in the order of sequences, under a lock
-    /// of the caller's.
+    /// Gives `seq` out to `work`, already set in it. Called in the order of sequences, under a lock of the
+    /// caller's.
     pub(super) fn give_out(&self, seq: Seq, work: Arc<T>) {
         *self.place(seq).lock() = Some(work);
         self.ordered.store(seq, Ordering::Release);
@@ -68,7 +69,7 @@ impl<T: Work> VisibleSeq<T> {
         self.ordered.load(Ordering::Acquire)
     }
 
-    /// Returns when the visible sequence has passed `seq`, helping what is before it.
+    /// Returns when the visible sequence has passed `seq`, helping the work before it.
     pub(super) fn help_until(&self, seq: Seq, oldest_snapshot: Seq) {
         let mut patience = 0;
         loop {
@@ -88,7 +89,7 @@ impl<T: Work> VisibleSeq<T> {
         }
     }
 
-    /// Moves the visible sequence over what is done; returns it.
+    /// Moves the visible sequence over finished work; returns it.
     fn advance(&self) -> Seq {
         loop {
             let visible_seq = self.visible_seq.load(Ordering::Acquire);
@@ -131,7 +132,7 @@ mod loom_tests {
         sealed: bool,
     }
 
-    /// As `CommitBatch`: a cursor over its changes, and the done word that is read under the latch.
+    /// As `CommitBatch`: a cursor over its changes, and the done word, read under the latch.
     struct Batch {
         seq: Seq,
         changes: usize,
@@ -203,7 +204,7 @@ mod loom_tests {
         }
     }
 
-    /// Whatever the visible sequence says is there, also to a reader that takes part in nothing.
+    /// Everything up to the visible sequence is there, for a passive reader too.
     #[test]
     fn what_the_visible_seq_passed_is_there() {
         let mut model = loom::model::Builder::new();
@@ -230,8 +231,8 @@ mod loom_tests {
         });
     }
 
-    /// A thread that ordered and fell asleep is helped; when it wakes up it writes nothing twice, and
-    /// nothing into a memtable that was sealed because the visible sequence had passed it.
+    /// A thread asleep after its order is helped. When it wakes up it writes nothing twice, and nothing into
+    /// a memtable sealed after the visible sequence had passed it.
     #[test]
     fn a_sleeping_committer_holds_up_nobody_and_writes_into_nothing_sealed() {
         let mut model = loom::model::Builder::new();
