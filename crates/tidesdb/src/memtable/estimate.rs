@@ -1,32 +1,32 @@
-//! How many keys lie in a range of a [`Tree`], without counting them all.
+//! Estimates of the number of keys in a range of a [`Tree`].
 //!
-//! A range of few leaves is counted; of a larger one the two ways down say how many whole subtrees lie
-//! between, and the nodes on the ways and a few samples how large such a subtree is.
+//! A range of few leaves is counted. For a larger one, the paths to its bounds give the number of whole
+//! subtrees between them. The nodes on the paths and a few samples give the size of such a subtree.
 
 use std::ops::Range;
 
 use super::node::{NodeRef, Restart, SearchKey};
 use super::tree::{Tree, Way};
 
-/// Ranges that end within this many leaves are counted.
+/// Ranges of at most so many leaves are counted.
 const EXACT_LEAVES: usize = 4;
 
-/// Subtrees looked into for the size of a typical one.
+/// Number of sampled subtrees.
 const SAMPLES: usize = 8;
 
-/// A node on the way to a bound.
+/// A node on the path to a bound.
 struct Waypoint<'a> {
     node: NodeRef<'a>,
-    /// How many of its parts lie wholly before the bound.
+    /// Number of its parts wholly before the bound.
     before: usize,
 }
 
-/// Children of an inner node, keys of a leaf.
+/// Number of children of an inner node, or of keys of a leaf.
 fn parts(node: NodeRef<'_>) -> usize {
     node.count() + usize::from(node.level() > 0)
 }
 
-/// Parts of the nodes seen at one depth.
+/// Numbers of parts of the visited nodes at one depth.
 #[derive(Clone, Default)]
 struct Fill {
     nodes: usize,
@@ -44,8 +44,8 @@ impl Fill {
     }
 }
 
-/// Looks into some of the children of `node` in `range`, going straight down from each by another
-/// branch, and adds what is seen to the fills of the depths below.
+/// Samples some children of `node` in `range`. Descends straight from each child by another branch, and adds
+/// the visited nodes to the fills of the depths below.
 fn sample(node: NodeRef<'_>, range: Range<usize>, fills: &mut [Fill]) {
     let stride = range.len().div_ceil(SAMPLES).max(1);
     for (turn, index) in range.step_by(stride).enumerate() {
@@ -62,7 +62,7 @@ fn sample(node: NodeRef<'_>, range: Range<usize>, fills: &mut [Fill]) {
 }
 
 impl Tree {
-    /// A key with about this share (0 to 1) of the keys before it, by the shape of the tree; none if no key comes
+    /// A key after about this share (0 to 1) of the keys, by the shape of the tree; none if no key comes
     /// after.
     pub(super) fn key_at(&self, share: f64) -> Option<Vec<u8>> {
         let found = Self::retry(|| {
@@ -86,7 +86,7 @@ impl Tree {
         found.map(|position| position.record.key().to_vec())
     }
 
-    /// The way to a bound from the root down.
+    /// The path from the root to a bound.
     fn bound_path(&self, way: Way<'_, '_>) -> Vec<Waypoint<'_>> {
         Self::retry(|| {
             let mut path = Vec::new();
@@ -111,8 +111,8 @@ impl Tree {
         })
     }
 
-    /// About the number of keys between two bounds, from the fills of the nodes on the two ways and of
-    /// some between them.
+    /// Approximate number of keys between two bounds, from the fills of the nodes on the two paths and of
+    /// some nodes between them.
     fn keys_between(&self, lower: Way<'_, '_>, upper: Way<'_, '_>) -> f64 {
         let (low, high) = loop {
             let (low, high) = (self.bound_path(lower), self.bound_path(upper));
@@ -156,8 +156,8 @@ impl Tree {
         keys
     }
 
-    /// About how many keys lie at or above `lower` and below `upper`: exact for a few leaves, else by
-    /// the shape of the tree. At least 1 when there is one.
+    /// Approximate number of keys at or above `lower` and below `upper`. Exact for a few leaves, otherwise by
+    /// the shape of the tree. At least 1 if there is one.
     pub(super) fn estimate(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> u64 {
         if let (Some(lower), Some(upper)) = (lower, upper) {
             if lower >= upper {

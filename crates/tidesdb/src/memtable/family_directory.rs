@@ -1,7 +1,8 @@
-//! From family number to tree: a hash table in the arena that is read without locks.
+//! The directory of a memtable's trees, from family number to tree: a hash table in the arena, read without
+//! locks.
 //!
-//! Slots are filled under a mutex and never emptied; a table that is half full is copied into one of
-//! twice the size. A family without writes costs nothing, one with writes a slot besides its tree.
+//! Slots are filled under a mutex and never emptied. A half full table is copied into one of twice the size.
+//! A family without writes costs nothing, a family with writes one slot in addition to its tree.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -11,7 +12,7 @@ use super::tree::{Shape, Tree};
 use crate::sync::Mutex;
 use crate::types::FamilyId;
 
-/// Slots of the first table; a power of two, as all table sizes.
+/// Slots of the first table. Every table size is a power of two.
 const FIRST_TABLE: usize = 16;
 
 /// Header of a table; `mask + 1` slots follow.
@@ -20,7 +21,7 @@ struct Table {
     mask: usize,
 }
 
-/// A table that lives for `'a`.
+/// A reference to a table with lifetime `'a`.
 #[derive(Clone, Copy)]
 struct TableRef<'a> {
     table: NonNull<Table>,
@@ -40,7 +41,8 @@ impl<'a> TableRef<'a> {
     }
 
     /// # Safety
-    /// The table was made by `new` in an arena that lives for `'a`, and its making happens before.
+    /// The table was made by `new` in an arena with lifetime `'a`, and its construction happens before this
+    /// call.
     unsafe fn from_raw(table: NonNull<Table>) -> TableRef<'a> {
         TableRef { table, arena: std::marker::PhantomData }
     }
@@ -93,7 +95,7 @@ fn hash(family: FamilyId) -> usize {
 /// The trees of a memtable.
 pub(super) struct Directory {
     table: AtomicPtr<Table>,
-    /// Number of trees; held while one is added.
+    /// Number of trees; locked while one is added.
     count: Mutex<usize>,
 }
 
@@ -102,7 +104,7 @@ impl Directory {
         Directory { table: AtomicPtr::new(ptr::null_mut()), count: Mutex::new(0) }
     }
 
-    /// The current table. `arena` is the one that every call on this directory gets.
+    /// The current table. `arena` must be the same for every call on this directory.
     fn table<'a>(&self, _arena: &'a Arena) -> Option<TableRef<'a>> {
         // SAFETY: tables are made by `create` in the arena.
         NonNull::new(self.table.load(Ordering::Acquire)).map(|table| unsafe { TableRef::from_raw(table) })
@@ -114,7 +116,7 @@ impl Directory {
         self.table(arena)?.find(family)
     }
 
-    /// The tree of a family, made when there is none.
+    /// The tree of a family, created if absent.
     pub(super) fn find_or_create<'a>(&self, arena: &'a Arena, family: FamilyId, shape: Shape) -> &'a Tree {
         match self.find(arena, family) {
             Some(tree) => tree,

@@ -1,10 +1,10 @@
-//! When a tree gets a [`HashIndex`](super::hash_index::HashIndex), and how it is filled: by those who
-//! read and insert, a leaf at a time, alongside all other work.
+//! The creation and the filling of a tree's [`HashIndex`](super::hash_index::HashIndex). Readers and
+//! inserters fill it, a leaf at a time, alongside all other work.
 //!
-//! Point reads ask for it: descents that end in another leaf than the one before, for an eighth as many
-//! times as there are keys and twice as often as keys come new meanwhile. So a family that nobody reads
-//! by key (a secondary index, recovery), a load whose every insert looks for a duplicate first, and reads
-//! in the order of keys pay nothing. A table that was not searched when it is full is not replaced.
+//! Point reads decide on it. The tree counts descents to another leaf than the previous one. An index is made
+//! after an eighth as many descents as keys, if they are at least twice as many as the new keys meanwhile.
+//! Families not read by key (a secondary index, recovery), loads with a duplicate check for every insert, and
+//! reads in the order of keys thus pay nothing. A full table without any search in it is not replaced.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -15,32 +15,32 @@ use super::node::{Header, NodeRef, Restart};
 use super::tree::{Tree, Way};
 use crate::sync::Mutex;
 
-/// Trees of fewer keys have no index: their nodes stay in the processor's cache.
+/// Fewest keys of a tree with an index; the nodes of smaller trees stay in the processor's cache.
 const FEWEST_KEYS: u64 = if cfg!(any(test, loom)) { 100 } else { 1024 };
 
-/// A descent costs about what filling takes for so many keys.
+/// The cost of a descent, in keys filled into a table.
 const KEYS_PER_DESCENT: u64 = 8;
 
-/// A new key in a table costs about what a table saves in so many point reads.
+/// The cost of a new key in a table, in point reads saved by the table.
 const DESCENTS_PER_NEW_KEY: u64 = 2;
 
-/// Slots of a new table for each key there is, and at how many keys for those there were it is full:
-/// when a third and when three quarters of its slots are taken.
+/// Slots of a new table for each key: a third of them are used. The table is full at [`FULL_AT`] times its
+/// first number of keys, with three quarters used.
 const SLOTS_PER_KEY: u64 = 3;
 const FULL_AT: (u64, u64) = (9, 4);
 
-/// The filling of a tree's newest table.
+/// The state of the filling of a tree's newest table.
 pub(super) struct Build {
-    /// Held by who publishes a table or does a step; nobody waits for it.
+    /// Held for publishing a table and for a step of filling; nobody waits for it.
     turn: Mutex<()>,
-    /// The leaf whose records come next; null when no table is being filled. Only under `turn`.
+    /// The next leaf to fill from; null while no table is being filled. Only under `turn`.
     leaf: AtomicPtr<Header>,
     // What decides when there is to be a table. Lossy, because it decides nothing else.
-    /// Point reads that went down the tree, to another leaf than the last, since the last decision.
+    /// Point reads with a descent to another leaf than the last, since the last decision.
     descents: AtomicU64,
     /// Number of keys at the last decision.
     keys_then: AtomicU64,
-    /// Where the last of these reads ended; compared and never followed.
+    /// The leaf of the last of these reads; compared and never followed.
     last_leaf: AtomicPtr<Header>,
 }
 
@@ -57,7 +57,7 @@ impl Build {
 }
 
 impl Tree {
-    /// Takes note that a point read had to go down the tree, and ended in `leaf`.
+    /// Notes a point read that descended the tree to `leaf`.
     #[inline]
     pub(super) fn note_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
         if self.keys() >= FEWEST_KEYS {
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// Takes note of a new key, the `keys`th.
+    /// Notes a new key, the `keys`th.
     #[inline]
     pub(super) fn note_key(&self, arena: &Arena, keys: u64) {
         if let Some(table) = self.index.current() {
@@ -101,8 +101,8 @@ impl Tree {
         }
     }
 
-    /// Publishes a table for the present number of keys, where there is none or it is full; in the place
-    /// of a full one that nobody searched none. What is to be filled is filled by later calls.
+    /// Publishes an empty table for the present number of keys, if there is none or it is full. A full table
+    /// without searches is replaced by none. Later calls fill the table.
     #[cold]
     fn begin_table(&self, arena: &Arena) {
         let Some(_turn) = self.build.turn.try_lock() else { return };
@@ -130,7 +130,7 @@ impl Tree {
         self.build.leaf.store(leaf.as_raw().as_ptr(), Ordering::Relaxed);
     }
 
-    /// Puts the records of one leaf into the table that is being filled, unless another thread is at it.
+    /// Puts the records of one leaf into the table being filled, unless another thread is doing so.
     #[cold]
     fn fill_step(&self, arena: &Arena) {
         let Some(_turn) = self.build.turn.try_lock() else { return };

@@ -1,32 +1,32 @@
-//! The hash index of one family: from a key to its record without a way down the tree.
+//! The hash index of one family: from a key to its record without a descent of the tree.
 //!
-//! It only ever says what the tree says too. A record never moves and never goes away while its
-//! memtable lives, so a record found here is the key's record. That a key is *not* here means
-//! something only where [`HashIndex::find`] says [`Lookup::Absent`]; [`Lookup::Unknown`] sends the
-//! reader down the tree. Nobody waits for anybody: slots are filled by compare-and-swap and never
-//! emptied, growing is a second table, filled alongside the first (`hash_build`).
+//! It never contradicts the tree. A record never moves and lives as long as its memtable, so a record found
+//! here is the key's record. The absence of a key is meaningful only if [`HashIndex::find`] returns
+//! [`Lookup::Absent`]; after [`Lookup::Unknown`] the reader descends the tree. No thread waits for another:
+//! slots are filled by compare-and-swap and never emptied. Growing means a second table, filled alongside the
+//! first (`hash_build`).
 //!
 //! # Why no key is missed
 //!
-//! Tables are published one after the other in `current`, each new (or none) in place of the last.
+//! Tables are published one after the other in `current`, each new one (or none) in place of the last.
 //!
-//! 1. Who inserts a record in the tree holds the latch of its leaf, loads `current` *under the latch*,
-//!    and [puts](TableRef::put) the record into that table before it gives the latch back.
-//! 2. Who fills a table publishes it first, and then at every leaf, from the first on by `next`, takes
-//!    and gives back the latch before it reads the leaf's records. An insert whose latch comes later
-//!    sees the table published (the latch's word carries it) and obeys 1. One whose latch came earlier
-//!    is read: in this leaf, or further right, where splits move records. A leaf split off after
-//!    the filler has passed is reached only through its splitter, whose latch came later. The end of the
-//!    last leaf makes the table [complete](TableRef::complete).
-//! 3. So a complete table has every record but those whose insert loaded a *later* `current`. Of these a
-//!    reader that comes after the insert loads the same or a later one, because loads of one word do
-//!    not go backwards; and it looks into the table that it loaded.
-//! 4. While a table is being filled, a record is in it, or its insert loaded an earlier `current`: then
-//!    it is in `previous`, if that was complete.
+//! 1. An insert of a record into the tree holds the latch of its leaf, loads `current` *under the latch*, and
+//!    [puts](TableRef::put) the record into this table before it releases the latch.
+//! 2. The filler of a table publishes it first. At every leaf, from the first on by `next`, it then takes and
+//!    releases the latch before it reads the leaf's records. An insert with a later latch sees the table
+//!    published (the latch's word carries it) and obeys 1. The record of an insert with an earlier latch is
+//!    read: in this leaf, or further right, where splits move records. A leaf split off after the filler has
+//!    passed is reachable only through its splitter, whose latch came later. The end of the last leaf makes
+//!    the table [complete](TableRef::complete).
+//! 3. A complete table therefore has every record except those whose insert loaded a *later* `current`. A
+//!    reader after such an insert loads the same or a later one, because loads of one word do not go
+//!    backwards. It searches the table it loaded.
+//! 4. While a table is being filled, a record is in it, or its insert loaded an earlier `current`. In the
+//!    second case the record is in `previous`, if that table was complete.
 //!
-//! A put that finds no place makes its table *lossy* before the latch is given back; a lossy table never
-//! says that a key is absent. Readers load a table's state before its slots, so what they conclude from
-//! it holds for what they find. The model at the end of the file tries this under loom.
+//! A put without a free slot makes its table *lossy* before the latch is released. A lossy table never
+//! reports a key as absent. Readers load a table's state before its slots, so their conclusion from the state
+//! holds for the slots. The model at the end of the file tests this under loom.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -36,27 +36,27 @@ use super::node::{prefetch, prefetch_record};
 use super::record::{Record, RecordRef};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
-/// A record's address with sixteen bits of its key's hash above it; null while free.
+/// A record's address with sixteen bits of its key's hash above it; null if free.
 type HashSlot = AtomicPtr<Record>;
 
-/// Slots of a group, which fills a cache line; a search goes through groups one after the other.
+/// Slots of a group, a cache line. A search visits groups one after the other.
 const GROUP: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Slots of a segment, the unit of allocation: small enough to be cleared by one insert.
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 2048 };
 
-/// Groups that a search looks into. At the fullness that `hash_build` allows, a good hash needs three.
+/// Most groups of a search. At the fullness allowed by `hash_build`, a good hash needs three.
 const MOST_GROUPS: usize = 16;
 
-/// Bits of an address; above stands the tag.
+/// Bits of an address; the tag is above them.
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
 
 /// Not every record is in the table yet.
 const FILLING: u8 = 0;
-/// Every record that was inserted before a later table is.
+/// The table has every record inserted before a later table's publication.
 const COMPLETE: u8 = 1;
-/// One found no place.
+/// A record found no free slot.
 const LOSSY: u8 = 2;
 
 /// The hash of a key.
@@ -72,30 +72,30 @@ fn tag_of(hash: u64) -> usize {
     usize::from((hash >> 8) as u16)
 }
 
-/// The index's knowledge of a key.
+/// The result of a lookup.
 pub(super) enum Lookup<'a> {
-    /// Its record.
+    /// The key's record.
     Found(RecordRef<'a>),
-    /// The tree does not have it.
+    /// The key is not in the tree.
     Absent,
-    /// The tree may have it.
+    /// The key may be in the tree.
     Unknown,
 }
 
-/// Fixed part of a table; an `AtomicPtr<Slot>` for each segment follows.
+/// Fixed part of a table; an `AtomicPtr<HashSlot>` for each segment follows.
 #[repr(C)]
 struct Table {
     groups: usize,
-    /// Number of keys from which on a larger table should take over.
+    /// Number of keys at which the table is full and a larger one should replace it.
     limit: u64,
-    /// A table that was complete when this one began to be filled.
+    /// The table before, if it was complete when the filling of this one began.
     previous: *const Table,
     state: AtomicU8,
-    /// Whether anybody searched here.
+    /// True after the first search.
     searched: AtomicBool,
 }
 
-/// A table that lives for `'a`.
+/// A reference to a table with lifetime `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct TableRef<'a> {
     table: NonNull<Table>,
@@ -131,7 +131,8 @@ impl<'a> TableRef<'a> {
     }
 
     /// # Safety
-    /// The table was made by `new` in an arena that lives for `'a`, and its making happens before.
+    /// The table was made by `new` in an arena with lifetime `'a`, and its construction happens before this
+    /// call.
     unsafe fn from_raw(table: NonNull<Table>) -> TableRef<'a> {
         TableRef { table, arena: PhantomData }
     }
@@ -146,7 +147,7 @@ impl<'a> TableRef<'a> {
         NonNull::new(self.header().previous.cast_mut()).map(|table| unsafe { TableRef::from_raw(table) })
     }
 
-    /// Number of keys from which on a larger table should take over.
+    /// Number of keys at which the table is full and a larger one should replace it.
     #[inline]
     pub(super) fn limit(self) -> u64 {
         self.header().limit
@@ -160,12 +161,12 @@ impl<'a> TableRef<'a> {
         self.header().state.load(Ordering::Acquire) == COMPLETE
     }
 
-    /// Whether anybody searched here.
+    /// True after the first search.
     pub(super) fn was_searched(self) -> bool {
         self.header().searched.load(Ordering::Relaxed)
     }
 
-    /// Says that whoever fills the table is through, unless a record found no place.
+    /// Ends the filling: the table is complete, unless a record found no free slot.
     pub(super) fn complete(self) {
         let state = &self.header().state;
         // A failure leaves it lossy.
@@ -178,7 +179,7 @@ impl<'a> TableRef<'a> {
         unsafe { &*self.table.as_ptr().add(1).cast::<AtomicPtr<HashSlot>>().add(index) }
     }
 
-    /// The slots of a group; none while nothing was put into its segment.
+    /// The slots of a group; none before the first record in its segment.
     #[inline]
     fn group(self, group: usize) -> Option<&'a [HashSlot; GROUP]> {
         let segment = self.segment_cell(group / (SEGMENT / GROUP)).load(Ordering::Acquire);
@@ -187,7 +188,7 @@ impl<'a> TableRef<'a> {
         Some(unsafe { &*segment.as_ptr().add(group % (SEGMENT / GROUP) * GROUP).cast() })
     }
 
-    /// As `group`; the segment is made where it is missing.
+    /// Like `group`, but creates an absent segment.
     fn group_or_new(self, arena: &'a Arena, group: usize) -> &'a [HashSlot; GROUP] {
         loop {
             if let Some(slots) = self.group(group) {
@@ -205,7 +206,7 @@ impl<'a> TableRef<'a> {
         }
     }
 
-    /// The groups where a key of this hash may be, in the order of search.
+    /// The groups for keys of this hash, in the order of search.
     #[inline]
     fn path(self, hash: u64) -> impl Iterator<Item = usize> {
         let groups = self.header().groups;
@@ -220,7 +221,7 @@ impl<'a> TableRef<'a> {
         (0..GROUP).map(move |step| &slots[(first.wrapping_add(step)) % GROUP])
     }
 
-    /// Asks for the slots where a search for this hash begins.
+    /// Prefetches the first slots of a search for this hash.
     #[inline]
     pub(super) fn prefetch(self, hash: u64) {
         if let Some(slots) = self.path(hash).next().and_then(|group| self.group(group)) {
@@ -250,8 +251,8 @@ impl<'a> TableRef<'a> {
         None
     }
 
-    /// Puts the record of a key of this hash here, once however often and by however many it is called.
-    /// Where there is no place for it the table becomes lossy.
+    /// Puts the record of a key of this hash here, once, regardless of the number of calls and threads.
+    /// Without a free slot the table becomes lossy.
     pub(super) fn put(self, arena: &'a Arena, hash: u64, record: RecordRef<'a>) {
         let record = record.as_raw().as_ptr();
         let tagged = record.map_addr(|address| address | tag_of(hash) << ADDRESS_BITS);
@@ -280,13 +281,13 @@ impl<'a> TableRef<'a> {
         self.header().state.store(LOSSY, Ordering::Release);
     }
 
-    /// To be loaded before slots are looked into.
+    /// The table's state. To be loaded before its slots.
     #[inline]
     fn state(self) -> u8 {
         self.header().state.load(Ordering::Acquire)
     }
 
-    /// Takes note that somebody has use for the table.
+    /// Notes a search, the reason to replace the table when it is full.
     #[inline]
     pub(super) fn note_search(self) {
         if !self.was_searched() {
@@ -294,7 +295,7 @@ impl<'a> TableRef<'a> {
         }
     }
 
-    /// What this table, once it was the current one, knows of a key of this hash.
+    /// Looks up a key of this hash in this table, which must have been the current one.
     #[inline]
     pub(super) fn look_up(self, hash: u64, key: &[u8]) -> Lookup<'a> {
         let state = self.state();
@@ -318,7 +319,7 @@ impl<'a> TableRef<'a> {
     }
 }
 
-/// The tables of one family, which live in the arena that the index lives in.
+/// The tables of one family, in the arena of the index.
 pub(super) struct HashIndex {
     current: AtomicPtr<Table>,
 }
@@ -328,20 +329,20 @@ impl HashIndex {
         HashIndex { current: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// The table that new records go into; none while there is no index.
+    /// The table for new records; none while there is no index.
     #[inline]
     pub(super) fn current(&self) -> Option<TableRef<'_>> {
         // SAFETY: `publish` put a finished table there; Acquire pairs with its Release.
         NonNull::new(self.current.load(Ordering::Acquire)).map(|table| unsafe { TableRef::from_raw(table) })
     }
 
-    /// Makes `table`, one that was never published, the current one, or none. Not by two threads at once.
+    /// Makes `table`, never published before, the current one, or ends the index. Not by two threads at once.
     pub(super) fn publish(&self, table: Option<TableRef<'_>>) {
         let table = table.map_or(ptr::null_mut(), |table| table.table.as_ptr());
         self.current.store(table, Ordering::Release);
     }
 
-    /// The index's knowledge of a key.
+    /// Looks up a key.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Lookup<'_> {
         let Some(table) = self.current() else { return Lookup::Unknown };
@@ -426,8 +427,8 @@ mod tests {
     }
 }
 
-/// Inserts, the filling of a table, and readers, in every interleaving and with every outcome that the
-/// memory model allows: `cargo test -p tidesdb-loom memtable::hash_index`.
+/// Inserts, the filling of a table, and readers, in every interleaving and with every outcome allowed by the
+/// memory model: `cargo test -p tidesdb-loom memtable::hash_index`.
 #[cfg(all(test, loom))]
 mod loom_model {
     use std::sync::Arc;
@@ -482,7 +483,7 @@ mod loom_model {
             }
         }
 
-        /// As `Tree::insert` does it.
+        /// Inserts like `Tree::insert`.
         fn insert(&self, key: usize) {
             let (record, _) = RecordRef::new(&self.arena, KEYS[key], 1, Kind::PUT, b"");
             let version = self.latch();
@@ -493,7 +494,7 @@ mod loom_model {
             self.version.store(version + 2, Ordering::Release);
         }
 
-        /// What the leaf holds; none when it was changed meanwhile.
+        /// The leaf's records; none if it was changed meanwhile.
         fn read(&self) -> Option<[Option<RecordRef<'_>>; 2]> {
             let version = self.version.load(Ordering::Acquire);
             let records = [&self.cells[0], &self.cells[1]].map(|cell| {
@@ -504,7 +505,7 @@ mod loom_model {
             (version & 1 == 0 && self.version.load(Ordering::Relaxed) == version).then_some(records)
         }
 
-        /// As `Tree::begin_table` and `Tree::fill_step` do it.
+        /// Fills like `Tree::begin_table` and `Tree::fill_step`.
         fn fill(&self) {
             let old = self.index.current().filter(|old| old.is_complete());
             let table = TableRef::new(&self.arena, 4, 0, old);
@@ -523,7 +524,7 @@ mod loom_model {
             table.complete();
         }
 
-        /// The second key: what the tree has, the index does not deny, and what it finds is whole.
+        /// Checks the second key: the index does not deny a key of the tree, and found records are whole.
         fn check(&self) {
             let Some([_, record]) = self.read() else { return };
             match self.index.current().map(|table| table.look_up(hash_of(KEYS[1]), KEYS[1])) {
@@ -557,7 +558,7 @@ mod loom_model {
         }
     }
 
-    /// Three threads: two preemptions, which take seconds; three take minutes.
+    /// Three threads: two preemptions take seconds, three take minutes.
     fn model(run: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(2);

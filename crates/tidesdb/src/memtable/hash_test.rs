@@ -1,5 +1,5 @@
-//! The hash index through the memtable's face: against a model, alongside writers that grow it, and
-//! when it comes and goes. Random tests name their seed when they fail.
+//! Tests of the hash index through the memtable's interface: against a model, alongside writers, and at its
+//! creation and end. A failing random test names its seed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
-//! A family of a memtable as an ordered stream: [`MemtableIterator`] for reads, [`MemtableVersionIterator`] for
-//! flush.
+//! A family of a memtable as an ordered stream: [`MemtableIterator`] for reads, [`MemtableVersionIterator`]
+//! for flush.
 //!
-//! Both stand on a key by the slot of a leaf at a version of it. A step in an unchanged leaf reads the
-//! neighbouring slot; when the leaf has changed they search their own key, which lives in the arena and
-//! never goes away, and go on from there. So a key that was there for the whole life of an iterator is
-//! neither missed nor repeated, whatever is inserted meanwhile.
+//! Both keep a position as a slot of a leaf at a version of the leaf. A step in an unchanged leaf reads the
+//! neighbouring slot. After a change they search for their own key, which stays in the arena, and go on from
+//! there. A key present during the whole life of an iterator is therefore neither missed nor repeated,
+//! regardless of insertions.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct Stand {
     version: NonNull<MemtableVersion>,
 }
 
-/// A tree, what keeps it alive, and a place in it.
+/// A tree, its memtable, and a place in the tree.
 ///
 /// Invariant: every pointer here leads into the arena of `_alive`.
 struct Cursor {
@@ -89,8 +89,8 @@ impl Cursor {
     }
 }
 
-/// One family of a memtable as a snapshot sees it. What it returns lives as long as the memtable;
-/// the iterator keeps the memtable alive. Its methods never fail.
+/// An iterator over one family of a memtable at a snapshot. It keeps the memtable alive, and returned keys
+/// and values live as long as the memtable. Its methods never fail.
 pub struct MemtableIterator {
     cursor: Cursor,
     snapshot: Seq,
@@ -104,7 +104,7 @@ impl MemtableIterator {
         MemtableIterator { cursor: unsafe { Cursor::new(memtable, tree) }, snapshot }
     }
 
-    /// Stands on the first visible key at `start` or, by `step`, after it.
+    /// Moves to the first visible key at `start` or, by `step`, after it.
     fn settle<'a>(
         &'a self,
         start: Option<Position<'a>>,
@@ -172,8 +172,8 @@ impl InternalIterator for MemtableIterator {
     }
 }
 
-/// All versions of one family of a memtable: keys ascending, versions newest first. Keeps the
-/// memtable alive. Its methods never fail.
+/// An iterator over all versions of one family of a memtable: keys ascending, versions newest first. It keeps
+/// the memtable alive. Its methods never fail.
 pub struct MemtableVersionIterator {
     cursor: Cursor,
 }

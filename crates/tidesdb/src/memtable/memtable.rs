@@ -11,12 +11,12 @@ use super::tree::{NewEntry, Shape, Tree};
 use crate::iter::KeyRange;
 use crate::types::{CountEffect, Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
 
-/// The writes of all families between two rotations, ordered by key, each key with its versions newest
-/// first.
+/// A memtable: the writes of all families between two rotations, ordered by key, each key with its versions
+/// newest first.
 ///
-/// Any number of threads insert and read at the same time. Readers take no lock; a reader waits only
-/// while the very leaf it reads is being changed, which takes some hundred nanoseconds. Nothing moves
-/// and no memory is reused before the memtable is dropped, so keys and values are borrowed from it.
+/// Any number of threads insert and read at the same time. Readers take no lock. A reader waits only while
+/// its own leaf is being changed, for some hundred nanoseconds. Until the memtable is dropped nothing moves
+/// and no memory is reused, so keys and values are borrowed from it.
 pub struct Memtable {
     id: MemtableId,
     shape: Shape,
@@ -33,7 +33,7 @@ impl fmt::Debug for Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable, which takes no memory from the pool before the first insert.
+    /// An empty memtable. It takes no memory from the pool before the first insert.
     pub fn new(id: MemtableId, arena: ArenaPool) -> Memtable {
         Self::with_shape(id, arena, Shape::NORMAL)
     }
@@ -49,17 +49,19 @@ impl Memtable {
         }
     }
 
-    /// Its number; grows with every rotation.
+    /// The memtable's number; it grows with every rotation.
     pub fn id(&self) -> MemtableId {
         self.id
     }
 
-    /// Inserts one version. Idempotent: the same (family, key, seq) again changes nothing. `done` is
-    /// looked at under the latch that the change needs: when it is set nothing is written, so that a
-    /// helper that slept does not write into a sealed memtable. The tail of the key's chain after
-    /// the newest version at or below `oldest_snapshot` is cut; of a chain with many versions above the oldest snapshot
-    /// only now and then. `key` has at most [`MAX_KEY_LEN`](crate::types::MAX_KEY_LEN) bytes, `value`
-    /// at most [`MAX_VALUE_LEN`](crate::types::MAX_VALUE_LEN), `seq` is at most [`MAX_SEQ`].
+    /// Inserts one version. Idempotent: a repeated (family, key, seq) changes nothing. `done` is read under
+    /// the latch of the change. If it is set, nothing is written; a delayed helper thus never writes into a
+    /// sealed memtable.
+    ///
+    /// The insert cuts the tail of the key's chain after the newest version at or below `oldest_snapshot`. A
+    /// chain with many versions above the oldest snapshot is cut only now and then. `key` has at most
+    /// [`MAX_KEY_LEN`](crate::types::MAX_KEY_LEN) bytes, `value` at most
+    /// [`MAX_VALUE_LEN`](crate::types::MAX_VALUE_LEN), `seq` is at most [`MAX_SEQ`].
     #[allow(clippy::too_many_arguments)] // An entry's five parts; a struct would be built and taken apart a row.
     pub fn insert(
         &self,
@@ -79,34 +81,34 @@ impl Memtable {
         self.tree(family)?.get(key, snapshot)
     }
 
-    /// A handle for repeated operations on one family; none when the family has no entries here.
+    /// A handle for repeated operations on one family; none if the family has no entries here.
     pub fn tree(&self, family: FamilyId) -> Option<TreeRef<'_>> {
         let tree = self.directory.find(&self.arena, family)?;
         Some(TreeRef { memtable: self, tree })
     }
 
-    /// As [`Memtable::tree`], for writing: the family gets a tree when it has none.
+    /// Like [`Memtable::tree`], for writing: creates an absent tree.
     pub fn tree_or_create(&self, family: FamilyId) -> TreeRef<'_> {
         TreeRef { memtable: self, tree: self.directory.find_or_create(&self.arena, family, self.shape) }
     }
 
-    /// A family as a snapshot sees it, tombstones included; keys without a visible version are skipped.
-    /// None when the family has no entries here.
+    /// An iterator over a family at a snapshot, tombstones included; keys without a visible version are
+    /// skipped. None if the family has no entries here.
     pub fn iter(self: &Arc<Self>, family: FamilyId, snapshot: Seq) -> Option<MemtableIterator> {
         let tree = self.tree(family)?.tree;
         // SAFETY: the tree is one of this memtable's.
         Some(unsafe { MemtableIterator::new(Arc::clone(self), tree, snapshot) })
     }
 
-    /// All versions of a family, for flush. While the memtable is still written to, versions that no
-    /// snapshot can see may be missing. None when the family has no entries here.
+    /// An iterator over all versions of a family, for flush. During writes to the memtable, versions hidden
+    /// from every snapshot may be missing. None if the family has no entries here.
     pub fn version_iter(self: &Arc<Self>, family: FamilyId) -> Option<MemtableVersionIterator> {
         let tree = self.tree(family)?.tree;
         // SAFETY: the tree is one of this memtable's.
         Some(unsafe { MemtableVersionIterator::new(Arc::clone(self), tree) })
     }
 
-    /// The families that have entries, ascending.
+    /// Families with entries, ascending.
     pub fn families(&self) -> Vec<FamilyId> {
         let with_entries = self.directory.trees(&self.arena).filter(|tree| tree.entries() > 0);
         let mut families: Vec<_> = with_entries.map(|tree| tree.family).collect();
@@ -119,39 +121,39 @@ impl Memtable {
         self.arena.bytes()
     }
 
-    /// Number of versions inserted into a family, the cut ones included.
+    /// Number of versions inserted into a family, cut ones included.
     pub fn entries(&self, family: FamilyId) -> u64 {
         self.tree(family).map_or(0, |tree| tree.tree.entries())
     }
 
-    /// Effect of the versions inserted into a family on the number of its rows.
+    /// Effect of the versions inserted into a family on its row count.
     pub fn row_count(&self, family: FamilyId) -> RowCount {
         self.tree(family).map_or(RowCount::ZERO, |tree| tree.row_count())
     }
 
-    /// Smallest sequence number inserted; [`MAX_SEQ`] when there is none.
+    /// Smallest inserted sequence number, or [`MAX_SEQ`].
     pub fn min_seq(&self) -> Seq {
         self.min_seq.load(Ordering::Acquire)
     }
 
-    /// Largest sequence number inserted; 0 when there is none.
+    /// Largest inserted sequence number, or 0.
     pub fn max_seq(&self) -> Seq {
         self.max_seq.load(Ordering::Acquire)
     }
 
-    /// About how many keys of a family lie in a range, whatever their versions: exact when they fill few
-    /// leaves, else from the shape of the tree. Costs a few searches.
+    /// Approximate number of keys of a family in a range, each counted once. Exact if they fill few leaves,
+    /// otherwise from the shape of the tree. The cost is a few searches.
     pub fn estimate_range(&self, family: FamilyId, range: &KeyRange) -> u64 {
         self.tree(family).map_or(0, |tree| tree.tree.estimate(range.lower.as_deref(), range.upper.as_deref()))
     }
 
-    /// A key of a family that about so large a share (0 to 1) of its keys stands before.
+    /// A key of a family after about this share (0 to 1) of its keys.
     pub fn key_at(&self, family: FamilyId, share: f64) -> Option<Vec<u8>> {
         self.tree(family).and_then(|tree| tree.tree.key_at(share))
     }
 
-    /// Widens the range of sequence numbers. Called before the insert, so that whoever finds a version
-    /// finds it inside the range.
+    /// Widens the range of sequence numbers. Called before the insert, so a reader finds every version inside
+    /// the range.
     #[inline]
     fn cover(&self, seq: Seq) {
         if seq < self.min_seq.load(Ordering::Relaxed) {
@@ -171,7 +173,7 @@ pub struct TreeRef<'g> {
 }
 
 impl<'g> TreeRef<'g> {
-    /// As [`Memtable::insert`].
+    /// Like [`Memtable::insert`].
     pub fn insert(
         &self,
         key: &[u8],
@@ -184,7 +186,7 @@ impl<'g> TreeRef<'g> {
         self.insert_counted(key, seq, (kind, CountEffect::Counts), value, done, oldest_snapshot);
     }
 
-    /// As [`Memtable::insert`], of a change with this effect.
+    /// Like [`Memtable::insert`], for a change with this effect.
     pub fn insert_counted(
         &self,
         key: &[u8],
@@ -209,7 +211,7 @@ impl<'g> TreeRef<'g> {
         );
     }
 
-    /// As [`Memtable::get`].
+    /// Like [`Memtable::get`].
     #[inline]
     pub fn get(&self, key: &[u8], snapshot: Seq) -> Option<Entry<'g>> {
         self.tree.find(&self.memtable.arena, key)?.chain().visible(snapshot).map(|version| version.entry())
@@ -220,17 +222,17 @@ impl<'g> TreeRef<'g> {
         self.tree.keys()
     }
 
-    /// Number of versions inserted, the cut ones included.
+    /// Number of versions inserted, cut ones included.
     pub fn entries(&self) -> u64 {
         self.tree.entries()
     }
 
-    /// Number of tombstones inserted, the cut ones included.
+    /// Number of tombstones inserted, cut ones included.
     pub fn tombstones(&self) -> u64 {
         self.tree.tombstones()
     }
 
-    /// Bytes of keys and values inserted, the cut ones included, of each version its key too.
+    /// Bytes of inserted keys and values, cut versions included; the key counts for each version.
     pub fn raw_bytes(&self) -> u64 {
         self.tree.raw_bytes()
     }
@@ -240,12 +242,12 @@ impl<'g> TreeRef<'g> {
         self.tree.live_bytes()
     }
 
-    /// Effect of the inserted versions on the number of rows. Exact for every commit of which all is in.
+    /// Effect of the inserted versions on the row count. Exact for every fully inserted commit.
     pub fn row_count(&self) -> RowCount {
         self.tree.row_count()
     }
 
-    /// Whether the family's hash index is complete; none while it has none.
+    /// True if the family's hash index is complete; none without an index.
     #[cfg(test)]
     pub(super) fn has_whole_index(&self) -> Option<bool> {
         self.tree.index.current().map(|table| table.is_complete())

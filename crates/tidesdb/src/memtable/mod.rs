@@ -1,16 +1,15 @@
-//! The memtable: recent writes in memory, ordered, from the commit that inserts them until the flush
-//! that writes them to tables.
+//! The memtable: recent writes in memory, in key order, from their commit to the flush into tables.
 //!
-//! Committers insert into the active [`Memtable`], which holds all families; a rotation makes it
-//! immutable, flush reads it through [`MemtableVersionIterator`], reads see it through [`Memtable::get`] and
-//! [`MemtableIterator`]. Guarantees: keys in memcmp order; the versions of a key by sequence number; inserts
-//! that are repeated change nothing; what a snapshot at or above the oldest snapshot sees is never cut; borrowed
-//! keys and values stay valid as long as the memtable lives.
+//! Data flow: committers insert into the active [`Memtable`], shared by all families. A rotation makes it
+//! immutable. Flush reads it through [`MemtableVersionIterator`], reads go through [`Memtable::get`] and
+//! [`MemtableIterator`]. Guarantees: keys in memcmp order; versions of a key by sequence number; repeated
+//! inserts change nothing; versions visible at or above the oldest snapshot are never cut; borrowed keys and
+//! values stay valid as long as the memtable lives.
 //!
-//! From the outside in: [`memtable`] is the public face, [`directory`] finds a family's tree,
-//! [`tree`] is a B+tree of [`node`]s over [`record`]s, each with a [`chain`] of versions, all of it in
-//! one [`arena`]. `unsafe` is in the last four and where a directory or a cursor turns a pointer into
-//! the arena into a reference; the arena's rule carries all of it: what it handed out stays.
+//! From the outside in: [`memtable`] is the interface, [`family_directory`] finds a family's tree, [`tree`]
+//! is a B+tree of [`node`]s over [`record`]s, each with a [`version_chain`], all of it in one [`arena`].
+//! `unsafe` is in the last four, and in the directory and the cursors, which turn pointers into the arena
+//! into references. One rule of the arena justifies all of it: allocated memory stays.
 
 mod arena;
 mod estimate;

@@ -1,15 +1,15 @@
-//! Nodes of the ordered index: layout, latch, search, and the changes that a latch holder makes.
+//! Nodes of the ordered index: layout, latch, search, and the changes under a latch.
 //!
-//! A node holds sorted records; an inner node also one child more than it has records, child `i` with
-//! the keys below record `i` and at or above record `i - 1`. Next to each record stands its *head*: the
-//! eight bytes of its key after the prefix that all keys of the node share, big-endian, padded with
-//! zeros. Heads order as the keys do, or are equal; then the records decide.
+//! A node has sorted records. An inner node also has one child more than records: child `i` has the keys
+//! below record `i` and at or above record `i - 1`. Next to each record is its *head*: the eight bytes of its
+//! key after the common prefix of the node's keys, big-endian, zero-padded. Heads are in the order of the
+//! keys or equal; the records decide between equal heads.
 //!
-//! Reads are optimistic: they note the version, read, and look at the version again. Every field that
-//! changes is an atomic, so a read that races with a change sees nonsense but does nothing undefined:
-//! pointers are null or lead to finished records and nodes, which live as long as the arena, and
-//! indices are bounded by the node's capacity, which never changes. Nonsense ends in [`Restart`] or is
-//! thrown away by [`NodeRef::validate`]. Nodes are never freed while the arena lives.
+//! Reads are optimistic, as in optimistic lock coupling (Leis et al., 2016): they load the version, read, and
+//! load the version again. Every mutable field is an atomic, so a race with a change gives nonsense but no
+//! undefined behaviour. Pointers are null or lead to finished records and nodes with the arena's lifetime;
+//! the node's constant capacity bounds indices. Nonsense ends in [`Restart`] or fails [`NodeRef::validate`].
+//! Nodes are never freed while the arena lives.
 
 use std::cmp::Ordering as Order;
 use std::marker::PhantomData;
@@ -20,16 +20,15 @@ use super::arena::Arena;
 use super::record::{Record, RecordRef};
 use crate::sync::SpinWait;
 
-/// Bytes of the common prefix that stand in the node itself; of a longer one the rest is compared
-/// with a key.
+/// Bytes of the common prefix in the node itself. The rest of a longer prefix is compared with a key's bytes.
 const INLINE_PREFIX: usize = 24;
 const PREFIX_WORDS: usize = INLINE_PREFIX / 8;
 
-/// The fields read are inconsistent, because the node was changed meanwhile: start again at the root.
+/// Inconsistent reads, caused by a concurrent change of the node: start again at the root.
 #[derive(Debug)]
 pub(super) struct Restart;
 
-/// The eight bytes from `at` on, big-endian, padded with zeros.
+/// The eight bytes from `at` on, big-endian, zero-padded.
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -49,8 +48,8 @@ fn shared_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Asks the processor for the cache lines of the `len` bytes at `start`; does nothing else, wherever
-/// that is. Waiting for memory is most of what a search costs, and lines asked for at once come at once.
+/// Prefetches the cache lines of the `len` bytes at `start`, an arbitrary address. Most of a search's cost is
+/// waiting for memory, and lines requested together arrive together.
 #[inline]
 pub(super) fn prefetch<T>(start: *const T, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -63,19 +62,19 @@ pub(super) fn prefetch<T>(start: *const T, len: usize) {
     let _ = (start, len);
 }
 
-/// Heads asked for before a search: those of a full-size node.
+/// Heads to prefetch before a search: those of a full-size node.
 const SEARCHED: usize = 64;
 
-/// Bytes of a record worth asking for ahead: header, a usual key, version and the value's begin.
+/// Bytes of a record worth a prefetch: header, a usual key, version and the value's start.
 const RECORD_AHEAD: usize = 128;
 
-/// Asks for the record at an address.
+/// Prefetches the record at an address.
 #[inline]
 pub(super) fn prefetch_record(record: *const Record) {
     prefetch(record, RECORD_AHEAD);
 }
 
-/// A key to search for, with its first words ready to be compared with inline prefixes.
+/// A search key, with its first words ready for comparison with inline prefixes.
 pub(super) struct SearchKey<'k> {
     pub(super) bytes: &'k [u8],
     words: [u64; PREFIX_WORDS],
@@ -88,17 +87,17 @@ impl<'k> SearchKey<'k> {
     }
 }
 
-/// Fixed part of a node. After it: `capacity` heads, `capacity` records and, in an inner node,
-/// `capacity + 1` children.
+/// Fixed part of a node. `capacity` heads, `capacity` records and, in an inner node, `capacity + 1` children
+/// follow.
 #[repr(C, align(64))]
 pub(super) struct Header {
-    /// Bit 0: the latch. Grows by two with every change.
+    /// Bit 0 is the latch. Every change adds two.
     version: AtomicU64,
     /// The leaf to the right.
     next: AtomicPtr<Header>,
     /// A record whose key begins with the common prefix.
     prefix_of: AtomicPtr<Record>,
-    /// The first bytes of the common prefix, as [`SearchKey`] has them, padded with zeros.
+    /// The first bytes of the common prefix, in the form of [`SearchKey`], zero-padded.
     prefix_words: [AtomicU64; PREFIX_WORDS],
     prefix_len: AtomicU32,
     count: AtomicU16,
@@ -107,7 +106,7 @@ pub(super) struct Header {
     level: u8,
 }
 
-/// A node that lives for `'a`.
+/// A reference to a node with lifetime `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct NodeRef<'a> {
     node: NonNull<Header>,
@@ -123,14 +122,14 @@ impl PartialEq for NodeRef<'_> {
 /// A key's place in a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rank {
-    /// Number of the node's keys that are smaller.
+    /// Number of smaller keys in the node.
     pub(super) below: usize,
-    /// Whether the node's next key is this one.
+    /// True if the node's next key is equal.
     pub(super) exact: bool,
 }
 
 impl Rank {
-    /// Number of the node's keys that are smaller or equal.
+    /// Number of smaller or equal keys in the node.
     pub(super) fn through(self) -> usize {
         self.below + usize::from(self.exact)
     }
@@ -154,7 +153,7 @@ impl<'a> NodeRef<'a> {
     }
 
     /// # Safety
-    /// The node was made by [`NodeRef::new`] in an arena that lives for `'a`, and its making happens
+    /// The node was made by [`NodeRef::new`] in an arena with lifetime `'a`, and its construction happens
     /// before this call.
     pub(super) unsafe fn from_raw(node: NonNull<Header>) -> NodeRef<'a> {
         NodeRef { node, arena: PhantomData }
@@ -214,13 +213,13 @@ impl<'a> NodeRef<'a> {
         self.count() == self.capacity()
     }
 
-    /// Asks for the lines that a search of a full-size node reads.
+    /// Prefetches the lines of a search in a full-size node.
     #[inline]
     pub(super) fn prefetch_search(self) {
         prefetch(self.node.as_ptr(), size_of::<Header>() + 8 * SEARCHED);
     }
 
-    /// Asks for the record in `slot`, if there is one.
+    /// Prefetches the record in `slot`, if there is one.
     #[inline]
     pub(super) fn prefetch_record(self, slot: usize) {
         if slot < self.capacity() {
@@ -230,7 +229,7 @@ impl<'a> NodeRef<'a> {
 
     // --- latch ---
 
-    /// The version to validate reads against; waits while the node is latched.
+    /// The version for validating reads; waits while the node is latched.
     #[inline]
     pub(super) fn read_version(self) -> u64 {
         let version = self.header().version.load(Ordering::Acquire);
@@ -252,14 +251,14 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Whether everything read since `version` was obtained belongs to it.
+    /// True if everything read since `version` was loaded belongs to it.
     #[inline]
     pub(super) fn validate(self, version: u64) -> bool {
         fence(Ordering::Acquire);
         self.header().version.load(Ordering::Relaxed) == version
     }
 
-    /// Takes the latch if nothing changed since `version`.
+    /// Takes the latch if the node has not changed since `version`.
     pub(super) fn try_latch(self, version: u64) -> bool {
         // What was read before belongs to `version` if the exchange succeeds, as in `validate`.
         fence(Ordering::Acquire);
@@ -273,14 +272,14 @@ impl<'a> NodeRef<'a> {
         taken
     }
 
-    /// Gives the latch back after changes.
+    /// Releases the latch after changes.
     pub(super) fn unlatch(self) {
         let version = self.header().version.load(Ordering::Relaxed);
         debug_assert!(version & 1 == 1);
         self.header().version.store(version + 1, Ordering::Release);
     }
 
-    /// Gives the latch back; the node was not changed.
+    /// Releases the latch of an unchanged node.
     pub(super) fn unlatch_unchanged(self) {
         let version = self.header().version.load(Ordering::Relaxed);
         debug_assert!(version & 1 == 1);
@@ -296,14 +295,14 @@ impl<'a> NodeRef<'a> {
             .map(|node| unsafe { NodeRef::from_raw(node) })
     }
 
-    /// The record in `slot`, below the capacity.
+    /// The record in `slot`, which must be below the capacity.
     pub(super) fn record(self, slot: usize) -> Result<RecordRef<'a>, Restart> {
         let record = NonNull::new(self.record_cell(slot).load(Ordering::Acquire)).ok_or(Restart)?;
         // SAFETY: cells hold only finished records; Acquire pairs with the Release that put it there.
         Ok(unsafe { RecordRef::from_raw(record) })
     }
 
-    /// The child at `index`, at most the capacity.
+    /// The child at `index`, which must not exceed the capacity.
     pub(super) fn child(self, index: usize) -> Result<NodeRef<'a>, Restart> {
         let child = NonNull::new(self.child_cell(index).load(Ordering::Acquire)).ok_or(Restart)?;
         // SAFETY: as in `record`.
@@ -319,14 +318,14 @@ impl<'a> NodeRef<'a> {
         self.header().prefix_len.load(Ordering::Relaxed) as usize
     }
 
-    /// A key that begins with the common prefix.
+    /// A key with the common prefix.
     fn prefix_key(self) -> Result<&'a [u8], Restart> {
         let record = NonNull::new(self.header().prefix_of.load(Ordering::Acquire)).ok_or(Restart)?;
         // SAFETY: as in `record`.
         Ok(unsafe { RecordRef::from_raw(record) }.key())
     }
 
-    /// How the key compares with all keys that have the common prefix; equal when it has it too.
+    /// Compares the key with all keys of the common prefix; equal if the key has the prefix too.
     #[inline]
     fn compare_prefix(self, key: &SearchKey<'_>, len: usize) -> Result<Order, Restart> {
         let mut left = len.min(INLINE_PREFIX);
@@ -362,7 +361,7 @@ impl<'a> NodeRef<'a> {
         base + usize::from(left == 1 && self.head(base) < head)
     }
 
-    /// The key's place; to be validated.
+    /// The key's rank, to be validated.
     #[inline]
     pub(super) fn rank(self, key: &SearchKey<'_>) -> Result<Rank, Restart> {
         let count = self.count();
@@ -400,7 +399,7 @@ impl<'a> NodeRef<'a> {
         self.record(slot).expect("slots below the count hold records, and the latch keeps them")
     }
 
-    /// Declares the first `len` bytes of `record`'s key the common prefix. The heads are the caller's.
+    /// Sets the common prefix to the first `len` bytes of `record`'s key. The caller sets the heads.
     fn set_prefix(self, record: RecordRef<'a>, len: usize) {
         let header = self.header();
         let prefix = &record.key()[..len];
@@ -413,7 +412,7 @@ impl<'a> NodeRef<'a> {
             .store(u32::try_from(len).expect("keys are at most MAX_KEY_LEN long"), Ordering::Relaxed);
     }
 
-    /// Computes prefix and heads anew from the records.
+    /// Recomputes prefix and heads from the records.
     fn refresh_prefix(self) {
         let count = self.count();
         if count == 0 {
@@ -433,7 +432,7 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Puts `record` at `slot` and, in an inner node, `right` after it. The node is not full.
+    /// Puts `record` at `slot` and, in an inner node, `right` after it. The node must not be full.
     pub(super) fn insert(self, slot: usize, record: RecordRef<'a>, right: Option<NodeRef<'a>>) {
         let count = self.count();
         assert!(slot <= count && count < self.capacity());
@@ -476,7 +475,7 @@ impl<'a> NodeRef<'a> {
         self.header().count.store(count as u16, Ordering::Relaxed);
     }
 
-    /// Copies head and record. Release, so that whoever finds a record by the copy sees its content.
+    /// Copies head and record, with release order: a reader of the copy sees the record's contents.
     #[inline]
     fn copy_slot(self, target: NodeRef<'a>, from: usize, to: usize) {
         target.head_cell(to).store(self.head(from), Ordering::Relaxed);
@@ -496,7 +495,7 @@ impl<'a> NodeRef<'a> {
         copy
     }
 
-    /// Copies records `from..`, and the prefix before their heads, to the empty node `target`.
+    /// Copies records `from..`, and the prefix of their heads, to the empty node `target`.
     fn move_tail(self, target: NodeRef<'a>, from: usize) {
         let count = self.count();
         for slot in from..count {
@@ -508,10 +507,9 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Moves the upper records to a new node to the right; returns the record that separates the two
-    /// (in a leaf it is also the right one's first) and the new node. `slot` is where the insert that
-    /// asked for the split goes: at either end the split leaves that end nearly empty, because such
-    /// inserts come in rows. The node is full.
+    /// Splits a full node: moves its upper records to a new node on the right. Returns the separating record
+    /// (in a leaf also the right node's first) and the new node. `slot` is the place of the insert. For an
+    /// insert at either end the split leaves this end nearly empty, because such inserts come in rows.
     pub(super) fn split(self, arena: &'a Arena, slot: usize) -> (RecordRef<'a>, NodeRef<'a>) {
         let count = self.count();
         let margin = (count / 10).max(1);

@@ -1,6 +1,6 @@
-//! The record of one key: its chain of versions and its bytes, in one piece of arena together with its
-//! first version. A key has one record for the life of the memtable; it never moves and its bytes
-//! never change, so whoever borrows the arena may keep the slice.
+//! The record of one key: its version chain and its bytes, allocated in one piece with its first version. A
+//! key has one record for the life of the memtable. It never moves and its bytes never change, so a borrow of
+//! the arena keeps the slice valid.
 
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -15,7 +15,7 @@ pub(super) struct Record {
     chain: Chain,
 }
 
-/// A record that lives for `'a`.
+/// A reference to a record with lifetime `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct RecordRef<'a> {
     record: NonNull<Record>,
@@ -23,8 +23,8 @@ pub(super) struct RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// A new record that is in no tree yet, with its first version; the version can also be linked into
-    /// another chain when the record turns out not to be needed.
+    /// A new record outside of any tree, with its first version. If the record is not needed, the version can
+    /// be linked into another chain.
     pub(super) fn new(
         arena: &'a Arena,
         key: &[u8],
@@ -45,8 +45,8 @@ impl<'a> RecordRef<'a> {
     }
 
     /// # Safety
-    /// The record was made by [`RecordRef::new`] in an arena that lives for `'a`, and its making
-    /// happens before this call.
+    /// The record was made by [`RecordRef::new`] in an arena with lifetime `'a`, and its construction happens
+    /// before this call.
     pub(super) unsafe fn from_raw(record: NonNull<Record>) -> RecordRef<'a> {
         RecordRef { record, arena: PhantomData }
     }

@@ -1,5 +1,5 @@
-//! The memtable against a model, and under contention. Nodes are tiny here, so that a few hundred keys
-//! make a deep tree; every random test names its seed when it fails.
+//! The memtable against a model, and under contention. Nodes are tiny here, so that a few hundred keys make a
+//! deep tree. A failing random test names its seed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ fn memtable(shape: Shape) -> Arc<Memtable> {
     Arc::new(Memtable::with_shape(1, ArenaPool::new(0), shape))
 }
 
-/// Runs `body` with each seed; a failure is preceded by the seed on standard error.
+/// Runs `body` with each seed; a failure prints its seed on standard error first.
 fn with_seeds(seeds: std::ops::Range<u64>, body: impl Fn(u64, &mut StdRng)) {
     for seed in seeds {
         struct Name(u64);
@@ -75,7 +75,7 @@ impl Model {
     }
 }
 
-/// Keys that are unkind to prefixes and heads.
+/// Keys with difficult prefixes and heads.
 fn random_key(rng: &mut StdRng, known: &[Vec<u8>]) -> Vec<u8> {
     fn letters(rng: &mut StdRng, most: usize) -> Vec<u8> {
         let len = rng.gen_range(0..=most);
@@ -156,7 +156,7 @@ fn raw(memtable: &Arc<Memtable>, family: FamilyId, from: &[u8]) -> Vec<(Vec<u8>,
     found
 }
 
-/// Everything that can be read of a family, with random snapshots and seeks, is what the model says.
+/// Compares all reads of a family, with random snapshots and seeks, with the model.
 fn assert_same(memtable: &Arc<Memtable>, model: &Model, family: FamilyId, rng: &mut StdRng, top: Seq) {
     for snapshot in [0, rng.gen_range(0..=top), MAX_SEQ] {
         let expected = model.scan(family, snapshot);

@@ -1,10 +1,9 @@
 //! The ordered index of one family: a B+tree of [`NodeRef`]s over the records of an arena.
 //!
-//! Records are only added, which makes the tree simpler than a general one: a separator is the first
-//! record of the leaf right of it and stays there, so that a leaf which is not the left-most always
-//! holds its lower bound and a search for "the last key below" ends in one leaf. Writers latch one leaf
-//! (a split: parent and node); the version chain of a key that exists is changed without any latch of
-//! the tree.
+//! Records are only added, so the tree is simpler than a general one. A separator is the first record of the
+//! leaf to its right and stays there. Every leaf but the left-most thus has its lower bound, and a search for
+//! "the last key below" ends in one leaf. Writers latch one leaf (for a split: parent and node). The version
+//! chain of an existing key changes without a latch of the tree.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -20,7 +19,7 @@ use crate::types::{CountEffect, FamilyId, Kind, RowCount, Seq};
 /// Fan-outs of a tree's nodes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Records of a tree's first leaf; it grows fourfold until it has the size of the others.
+    /// Records of a tree's first leaf; it grows fourfold up to the size of the others.
     pub(super) first_leaf: usize,
     /// Records of a leaf, two or more.
     pub(super) leaf: usize,
@@ -29,14 +28,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What memtables use: the heads of a node fill eight cache lines.
+    /// The shape for memtables: the heads of a node fill eight cache lines.
     pub(super) const NORMAL: Shape = Shape { first_leaf: 4, leaf: 64, inner: 64 };
 }
 
-/// An ordered index. Lives in the arena that its nodes and records live in.
+/// An ordered index, in the arena of its nodes and records.
 pub(super) struct Tree {
     pub(super) family: FamilyId,
-    /// As `rows`; a memtable has fewer versions than 32 bits count.
+    /// Like `rows`. 32 bits suffice for the versions of a memtable.
     uncounted: AtomicU32,
     shape: Shape,
     root: AtomicPtr<Header>,
@@ -45,15 +44,15 @@ pub(super) struct Tree {
     tombstones: AtomicU64,
     raw_bytes: AtomicU64,
     live_bytes: AtomicI64,
-    /// Effect of the versions on the number of rows. Counted before a version can be found (see
-    /// [`Tree::count_entry`]): whoever finds a commit's last version finds all of it counted.
+    /// Effect of the versions on the row count. A version is counted before readers can find it (see
+    /// [`Tree::count_entry`]). A reader of a commit's last version thus finds the whole commit counted.
     rows: AtomicI64,
-    /// From a key to its record, where point reads made it worth while.
+    /// The hash index from key to record, created once point reads justify it.
     pub(super) index: HashIndex,
     pub(super) build: Build,
 }
 
-/// How many keys ahead a step asks for the record that it will need.
+/// Distance, in keys, at which a scan prefetches records.
 const AHEAD: usize = 4;
 
 /// One version to insert.
@@ -77,7 +76,7 @@ pub(super) enum Way<'s, 'k> {
     Last,
 }
 
-/// A key found in a leaf: as long as the leaf has this version, the key stands in this slot.
+/// A key found in a leaf: while the leaf has this version, the key is in this slot.
 #[derive(Clone, Copy)]
 pub(super) struct Position<'a> {
     pub(super) leaf: NodeRef<'a>,
@@ -126,7 +125,7 @@ impl Tree {
         self.tombstones.load(Ordering::Relaxed)
     }
 
-    /// Bytes of keys and values inserted, of each version its key too.
+    /// Bytes of inserted keys and values; the key counts for each version.
     pub(super) fn raw_bytes(&self) -> u64 {
         self.raw_bytes.load(Ordering::Relaxed)
     }
@@ -136,7 +135,7 @@ impl Tree {
         self.live_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Effect of the inserted versions on the number of rows.
+    /// Effect of the inserted versions on the row count.
     pub(super) fn row_count(&self) -> RowCount {
         RowCount {
             rows: self.rows.load(Ordering::Relaxed),
@@ -144,7 +143,7 @@ impl Tree {
         }
     }
 
-    /// The root and a version of it at which it was the root.
+    /// The root, with one of its versions from its time as the root.
     #[inline]
     pub(super) fn root(&self) -> (NodeRef<'_>, u64) {
         loop {
@@ -159,7 +158,7 @@ impl Tree {
         }
     }
 
-    /// One step down from `node`, which had `version`: the child and its version.
+    /// One step down from `node` at `version`: the child and its version.
     #[inline]
     pub(super) fn step<'a>(
         node: NodeRef<'a>,
@@ -192,7 +191,7 @@ impl Tree {
         Ok((node, version))
     }
 
-    /// Tries until no writer interferes.
+    /// Repeats `attempt` until no writer interferes.
     #[inline]
     pub(super) fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
         loop {
@@ -204,7 +203,7 @@ impl Tree {
 
     // --- writing ---
 
-    /// Inserts one version; see `Memtable::insert`. Says whether the tree changed.
+    /// Inserts one version; see `Memtable::insert`. Returns true if the tree changed.
     pub(super) fn insert(
         &self,
         arena: &Arena,
@@ -272,8 +271,8 @@ impl Tree {
         }
     }
 
-    /// Inserts one version of a key that has a record; `version` is the finished version if there is one
-    /// already. Says whether the chain changed.
+    /// Inserts one version of a key with a record. `version` is the finished version, if one exists. Returns
+    /// true if the chain changed.
     #[inline]
     fn add_version(
         &self,
@@ -300,9 +299,9 @@ impl Tree {
         added == Added::Linked
     }
 
-    /// Counts a version that is about to be linked, under the latch that links it: once, however many helpers
-    /// try, and before anybody can find it. A helper that meets it done may say that the commit is in, and what
-    /// a flush then reads of the counts goes to the manifest. `newest` is the version at the key's head so far.
+    /// Counts a version about to be linked, under the latch of the link: once for any number of helpers, and
+    /// before readers can find it. A helper that finds the version linked may announce the commit, and a
+    /// flush then writes the counts to the manifest. `newest` is the version at the key's head so far.
     fn count_entry(&self, new: &NewEntry<'_>, newest: Option<VersionRef<'_>>) {
         let live = match newest {
             None => (new.key.len() + new.value.len()) as i64,
@@ -326,14 +325,14 @@ impl Tree {
         }
     }
 
-    /// Makes room on the way to the key: splits (or grows) the first full node from the top whose
-    /// fullness stands in the way, one at a call or more, until the leaf has room or has been split.
+    /// Makes room on the path to the key. Splits (or grows) at least one node per call: the first full one
+    /// from the top that blocks the insert. Ends when the leaf has room or has been split.
     #[cold]
     fn split_for(&self, arena: &Arena, key: &SearchKey<'_>) {
         while matches!(self.try_split_for(arena, key), Err(Restart) | Ok(true)) {}
     }
 
-    /// Splits one node; whether there may be more to do.
+    /// Splits one node; true if more splits may be needed.
     fn try_split_for(&self, arena: &Arena, key: &SearchKey<'_>) -> Result<bool, Restart> {
         let (mut node, mut version) = self.root();
         let mut parent: Option<(NodeRef<'_>, u64)> = None;
@@ -352,8 +351,8 @@ impl Tree {
         }
     }
 
-    /// Splits the full `node`, whose `parent` is not full; `slot` is where the insert goes. Nothing
-    /// happened when it fails.
+    /// Splits the full `node`, whose `parent` is not full; `slot` is the place of the insert. A failure
+    /// changes nothing.
     fn split_node<'a>(
         &'a self,
         arena: &'a Arena,
@@ -420,7 +419,7 @@ impl Tree {
         }
     }
 
-    /// As `find`, with the leaf where the key is or belongs.
+    /// Like `find`, with the leaf where the key is or belongs.
     #[inline]
     fn find_by_descent(&self, key: &[u8]) -> (Option<RecordRef<'_>>, NodeRef<'_>) {
         let key = SearchKey::new(key);
@@ -446,7 +445,7 @@ impl Tree {
         }
     }
 
-    /// The key in `slot`, or the first of the leaf to the right when the leaf ends before it.
+    /// The key in `slot`, or the first key of the leaf to the right if the leaf ends before the slot.
     #[inline]
     pub(super) fn at_or_right<'a>(
         leaf: NodeRef<'a>,

@@ -1,12 +1,13 @@
 //! The versions of one key: a singly linked chain, newest first.
 //!
-//! Written under the key's latch, read without any. Readers follow `next` pointers; a writer links a
-//! finished version with one store (at the head, or in its place by sequence number) and cuts the tail
-//! after the newest version at or below the oldest snapshot with one store. A put that is known to lie on a
-//! tombstone keeps that tombstone: what the tombstone hides may be in files (`docs/protocols.md` 3.5). Nothing is
-//! unlinked from the middle and no memory is reused while the memtable lives, so a reader on a cut tail walks on
-//! unharmed; it is there only if its snapshot is below the oldest snapshot, which nobody's is, or because it
-//! reads every version, which only flush does, from a sealed memtable.
+//! Written under the key's latch, read without it. Readers follow `next` pointers. A writer links a finished
+//! version with one store, at the head or in its place by sequence number. With another store it cuts the
+//! tail after the newest version at or below the oldest snapshot. A put known to lie on a tombstone keeps
+//! this tombstone: versions hidden by it may be in files (`docs/protocols.md` 3.5).
+//!
+//! Nothing is unlinked from the middle and no memory is reused while the memtable lives, so a reader on a cut
+//! tail walks on unharmed. Only two kinds of reader get there: one with a snapshot below the oldest snapshot,
+//! which does not exist, and a reader of every version. The second kind is flush alone, on a sealed memtable.
 //!
 //! Compiled against `loom`'s atomics under `cfg(loom)`; the model is at the end of the file.
 
@@ -22,10 +23,10 @@ use crate::types::{Entry, Kind, Seq};
 const SEQ_BITS: u32 = 56;
 const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
 
-/// Chains up to this length are walked at every insert for a tail to cut.
+/// Longest chain walked at every insert for a tail to cut.
 const SHORT_WALK: u32 = 8;
 
-/// Written once, before the version is linked; loom watches that every reader comes after the link.
+/// Written once, before the version is linked. Loom checks that every read comes after the link.
 #[cfg(loom)]
 type Stamp = crate::sync::UnsafeCell<u64>;
 #[cfg(not(loom))]
@@ -58,7 +59,7 @@ impl MemtableVersion {
     /// The value's offset.
     const VALUE: usize = offset_of!(MemtableVersion, len) + size_of::<u32>();
 
-    /// Bytes that a version with a value of `len` bytes needs, at alignment 8.
+    /// Bytes of a version with a value of `len` bytes, at alignment 8.
     pub(super) const fn size(len: usize) -> usize {
         let exact = Self::VALUE + len;
         if exact < size_of::<MemtableVersion>() {
@@ -68,7 +69,7 @@ impl MemtableVersion {
         }
     }
 
-    /// Writes a version that no chain links yet.
+    /// Writes an unlinked version.
     ///
     /// # Safety
     /// `at` is aligned to 8, has [`MemtableVersion::size`] writable bytes and nobody else accesses them.
@@ -92,7 +93,7 @@ impl MemtableVersion {
     }
 }
 
-/// A version that was written and lives for `'a`.
+/// A reference to a finished version with lifetime `'a`.
 #[derive(Clone, Copy)]
 pub(super) struct VersionRef<'a> {
     version: NonNull<MemtableVersion>,
@@ -101,8 +102,8 @@ pub(super) struct VersionRef<'a> {
 
 impl<'a> VersionRef<'a> {
     /// # Safety
-    /// The version was made by [`MemtableVersion::write`], what wrote it happens before this call, and its
-    /// memory lives and is not written (but for `next`, by [`Chain::add`]) for `'a`.
+    /// The version was made by [`MemtableVersion::write`], and its writes happen before this call. For `'a`
+    /// its memory lives and is not written, except `next` by [`Chain::add`].
     pub(super) unsafe fn from_raw(version: NonNull<MemtableVersion>) -> VersionRef<'a> {
         VersionRef { version, arena: PhantomData }
     }
@@ -160,19 +161,19 @@ impl<'a> VersionRef<'a> {
 pub(super) enum Added {
     /// The version is in the chain.
     Linked,
-    /// A version of this sequence number was there already; nothing changed.
+    /// The chain had a version of this sequence number already; nothing changed.
     Repeated,
-    /// The caller's work was done by others; nothing changed.
+    /// Other helpers had done the caller's work; nothing changed.
     Done,
 }
 
-/// Head of the chain, its latch, and the length of the key (which is here only so that the header of a
-/// key takes 16 bytes). A chain that readers can reach has at least one version.
+/// Head of the chain, its latch, and the length of the key (here, the header of a record takes only 16
+/// bytes). A chain reachable by readers has at least one version.
 #[repr(C)]
 pub(super) struct Chain {
     head: AtomicPtr<MemtableVersion>,
-    /// Bit 31: the latch. Below, changed under the latch only: inserts that still skip the walk for a
-    /// tail to cut; without it a hot key under an old snapshot would cost the square of its updates.
+    /// Bit 31 is the latch. The other bits, changed only under the latch, count inserts that still skip the
+    /// walk for a tail. Without them a hot key under an old snapshot would cost the square of its updates.
     state: AtomicU32,
     key_len: u32,
 }
@@ -207,15 +208,15 @@ impl Chain {
         Some(version)
     }
 
-    /// Whether a version of exactly this sequence number is linked.
+    /// True if a version of exactly this sequence number is linked.
     pub(super) fn contains(&self, seq: Seq) -> bool {
         self.visible(seq).is_some_and(|version| version.seq() == seq)
     }
 
-    /// Links `version` in its place by sequence number, unless one of the same number is there or
-    /// `done` says so under the latch, then cuts the tail that nobody at or above `oldest_snapshot` can see. On
-    /// a long chain the cut is looked for only now and then. `before` is called with the newest version so far
-    /// right before the link, under the latch: once for a version, and before readers can find it.
+    /// Links `version` in its place by sequence number, then cuts the tail hidden from `oldest_snapshot` and
+    /// every later one. Links nothing if the number is in the chain, or if `done` returns true under the
+    /// latch. On a long chain the cut happens only now and then. `before` is called once, under the latch and
+    /// right before the link, with the newest version so far. Readers cannot find the version earlier.
     ///
     /// # Safety
     /// `version` was made by [`MemtableVersion::write`], is in no chain, and lives as long as this chain.
@@ -258,8 +259,8 @@ impl Chain {
         Added::Linked
     }
 
-    /// Cuts after the newest version at or below `oldest_snapshot`; the number of inserts that need not look
-    /// again, which grows with the length of the walk. Only under the latch.
+    /// Cuts after the newest version at or below `oldest_snapshot`. Returns the number of inserts that may
+    /// skip the next walk; it grows with the length of this one. Only under the latch.
     fn cut(&self, oldest_snapshot: Seq) -> u32 {
         let mut steps = 0;
         let mut version = self.head();
@@ -286,7 +287,7 @@ impl Chain {
         }
     }
 
-    /// Takes the latch; returns the rest of its word.
+    /// Takes the latch; returns the other bits of its word.
     fn latch(&self) -> u32 {
         let wait = SpinWait::default();
         loop {
@@ -308,8 +309,8 @@ impl Chain {
     }
 }
 
-/// The chain under every interleaving and every outcome that the memory model allows:
-/// `cargo test -p tidesdb-loom memtable::chain`.
+/// The chain under every interleaving and every outcome allowed by the memory model: `cargo test -p
+/// tidesdb-loom memtable::version_chain`.
 #[cfg(all(test, loom))]
 mod loom_model {
     use loom::sync::atomic::AtomicBool;
@@ -319,7 +320,7 @@ mod loom_model {
     use super::*;
     use crate::types::MAX_SEQ;
 
-    /// A version in memory that is never freed.
+    /// A version in memory never freed.
     fn version(seq: Seq) -> NonNull<MemtableVersion> {
         let words: Box<[u64]> = vec![0; MemtableVersion::size(0).div_ceil(8)].into();
         let at = NonNull::from(Box::leak(words)).cast::<u8>();
