@@ -1,5 +1,5 @@
-//! Merges the runs of a family into one stream. Iterators stand newest first; of equal keys the newest
-//! iterator wins, whatever kind of run it is, because a newer run holds only newer versions of a key.
+//! A merge of the runs of a family into one stream. Iterators are ordered newest first. Among equal keys the
+//! newest iterator wins, regardless of the kind of run, because a newer run has only newer versions of a key.
 
 use crate::cache::work;
 use crate::error::Result;
@@ -9,23 +9,23 @@ use crate::types::Entry;
 /// A stream of each key's newest visible version over several iterators, tombstones included.
 pub struct MergingIterator {
     iterators: Vec<Box<dyn InternalIterator>>,
-    /// The iterator that the merge stands on.
+    /// The iterator at the current key.
     current: Option<usize>,
-    /// The others have nothing more in this direction: a step is a step of the current one.
+    /// True if the others are exhausted in this direction. A step is then a step of the current one.
     alone: bool,
-    /// Direction of the last move; turning round seeks the other iterators anew.
+    /// Direction of the last move; a change of direction seeks the other iterators anew.
     forward: bool,
-    /// The key stood on before a step, reused.
+    /// The key before a step; the buffer is reused.
     passed: Vec<u8>,
 }
 
 impl MergingIterator {
-    /// A merge over `iterators`, newest first. It stands nowhere until a seek.
+    /// A merge over `iterators`, newest first. It is unpositioned until a seek.
     pub fn new(iterators: Vec<Box<dyn InternalIterator>>) -> MergingIterator {
         MergingIterator { iterators, current: None, alone: false, forward: true, passed: Vec::new() }
     }
 
-    /// Which of the iterators the merge stands on.
+    /// Index of the iterator at the current key.
     pub fn current_iter(&self) -> Option<usize> {
         self.current
     }
@@ -88,7 +88,8 @@ impl MergingIterator {
         Ok(())
     }
 
-    /// Copies the least key of the iterators except `current` into `passed`. Going forward, with one that is valid.
+    /// Copies the least key of the iterators except `current` into `passed`. For a forward merge with a valid
+    /// one among them.
     fn note_least_of_others(&mut self, current: usize) {
         let others =
             self.iterators.iter().enumerate().filter(|(index, iter)| *index != current && iter.valid());
@@ -97,7 +98,7 @@ impl MergingIterator {
         self.passed.extend_from_slice(least);
     }
 
-    /// Brings every iterator to the other side of the current key.
+    /// Moves every iterator to the other side of the current key.
     fn turn(&mut self, forward: bool) -> Result<()> {
         let Some(current) = self.current else { return Ok(()) };
         self.passed.clear();

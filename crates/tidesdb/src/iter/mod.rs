@@ -1,6 +1,6 @@
-//! Ordered streams of entries: what a run (memtable, table, level, private batch) offers
-//! to reads ([`InternalIterator`]) and to flush and compaction ([`VersionIterator`]). Merging, visibility and bounds
-//! are built on these two alone.
+//! Ordered streams of entries over a run (memtable, table, level, private batch). Reads use
+//! [`InternalIterator`], flush and compaction use [`VersionIterator`]. Merging, visibility and bounds need
+//! these two alone.
 
 pub mod merge;
 pub mod prune;
@@ -11,32 +11,32 @@ pub mod version_merge;
 use crate::error::Result;
 use crate::types::{Entry, Pieces, Seq};
 
-/// One run of one family as one snapshot sees it: each key once, with its newest version at or below
-/// the snapshot, tombstones included. Both directions. An iterator holds what it borrows from alive.
+/// An iterator over one run of one family at one snapshot: each key once, with its newest version at or below
+/// the snapshot, tombstones included. It moves in both directions and keeps its borrowed memory alive.
 ///
-/// After a seek or step, `valid` says whether it stands on a key; `key` and `entry` may be called only
-/// then, and what they return lives until the next seek or step. An error leaves the iterator invalid.
+/// After a seek or step, `valid` is true if there is a current key. `key` and `entry` may be called only
+/// then; their results live until the next seek or step. An error leaves the iterator invalid.
 pub trait InternalIterator: Send {
-    /// Stands on the first key.
+    /// Moves to the first key.
     fn seek_to_first(&mut self) -> Result<()>;
-    /// Stands on the last key.
+    /// Moves to the last key.
     fn seek_to_last(&mut self) -> Result<()>;
-    /// Stands on the first key at or after `key`.
+    /// Moves to the first key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
-    /// Stands on the last key at or before `key`.
+    /// Moves to the last key at or before `key`.
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()>;
-    /// Steps to the next key.
+    /// Moves to the next key.
     fn next(&mut self) -> Result<()>;
-    /// Steps to the previous key.
+    /// Moves to the previous key.
     fn prev(&mut self) -> Result<()>;
-    /// Whether it stands on a key.
+    /// True if there is a current key.
     fn valid(&self) -> bool;
-    /// The key.
+    /// The current key.
     fn key(&self) -> &[u8];
-    /// Its version.
+    /// The current key's version.
     fn entry(&self) -> Entry<'_>;
-    /// Gives `visit` the present key and those after it until `visit` says false. Then stands on the key refused by
-    /// `visit`, or on none: many rows by one call.
+    /// Visits the current key and those after it until `visit` returns false: many rows by one call. The
+    /// iterator is then at the refused key, or at the end.
     fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {
         while self.valid() && visit(self.key(), self.entry()) {
             self.next()?;
@@ -45,20 +45,20 @@ pub trait InternalIterator: Send {
     }
 }
 
-/// One run of one family with every version: keys ascending, versions of a key newest first. Forward
-/// only; used by flush and compaction, so it must not fill the block cache.
+/// An iterator over every version of one run of one family: keys ascending, versions of a key newest first.
+/// Forward only. Flush and compaction use it, so it must not fill the block cache.
 pub trait VersionIterator: Send {
-    /// Stands on the first entry whose key is at or after `key` (empty: the first of all).
+    /// Moves to the first entry with a key at or after `key` (empty: the first of all).
     fn seek(&mut self, key: &[u8]) -> Result<()>;
-    /// Steps to the next entry.
+    /// Moves to the next entry.
     fn next(&mut self) -> Result<()>;
-    /// Whether it stands on an entry.
+    /// True if there is a current entry.
     fn valid(&self) -> bool;
-    /// The key.
+    /// The current key.
     fn key(&self) -> &[u8];
-    /// The version.
+    /// The current version.
     fn entry(&self) -> Entry<'_>;
-    /// What its value goes on with, after that of `entry`.
+    /// The rest of a value in pieces, after the one in `entry`.
     fn more(&self) -> Pieces<'_> {
         Pieces::default()
     }
@@ -73,23 +73,23 @@ pub struct KeyRange {
     pub upper: Option<Vec<u8>>,
 }
 
-/// The snapshots that flush and compaction must keep versions for: every live snapshot, ascending,
-/// captured after `scan_bound` was published (`docs/protocols.md` 3.2).
+/// The snapshots whose versions flush and compaction keep: every live snapshot, ascending, captured after the
+/// publication of `scan_bound` (`docs/protocols.md` 3.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveSnapshots {
-    /// Sequence at or above which every new snapshot will be.
+    /// Lower bound of every new snapshot's sequence number.
     pub scan_bound: Seq,
     /// The live snapshots, ascending, without duplicates.
     pub held: Vec<Seq>,
-    /// Entries that expire at this second or before have expired for everybody, now and later; 0: none.
+    /// Entries with an expiry up to this second have expired for every reader, now and later; 0: none.
     pub expired_at: u64,
-    /// Puts up to this sequence prove nothing, in a store that lost what was below some; 0: all are good.
+    /// Puts up to this sequence number prove nothing, in a store with lost older versions; 0: all are good.
     pub unproven_upto: Seq,
 }
 
 impl LiveSnapshots {
-    /// Whether a version of `seq` whose next newer version of the same key has `successor` can be
-    /// seen by nobody, now or later.
+    /// True if no snapshot, now or later, sees a version of `seq`. `successor` is the next newer version of
+    /// the same key.
     pub fn hidden(&self, seq: Seq, successor: Seq) -> bool {
         if successor > self.scan_bound {
             return false;
@@ -98,7 +98,7 @@ impl LiveSnapshots {
         self.held.get(first).is_none_or(|&held| held >= successor)
     }
 
-    /// The oldest sequence that anybody may still read at.
+    /// The oldest readable sequence number.
     pub fn oldest_snapshot(&self) -> Seq {
         self.held.first().map_or(self.scan_bound, |&held| held.min(self.scan_bound))
     }

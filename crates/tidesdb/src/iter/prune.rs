@@ -1,17 +1,18 @@
-//! What a rewrite keeps: every version that some snapshot may still read, and no other. Shared by flush and
-//! compaction; the rules are those of `docs/protocols.md` 3.2 and 3.5.
+//! Decides which versions a flush or compaction keeps: those that some snapshot can still read. The rules are
+//! those of `docs/protocols.md` 3.2 and 3.5.
 //!
-//! - A version whose successor hides it from every snapshot is dropped. The survivor before it is marked: a
-//!   put "may overwrite"; a single delete becomes a plain delete, because the put that it stood for is gone.
-//! - A single delete at or below the oldest snapshot and the put next below it are both dropped, if that put is not
-//!   marked "may overwrite": under the pair the key does not exist either. Inputs of a rewrite are neighbours in age,
-//!   so next in the rewrite is next of all.
-//! - A tombstone at or below the oldest snapshot with nothing of its key below it is dropped: everything older of the
-//!   key in this rewrite is hidden by it, and a conflict check looks only above the oldest snapshot.
-//! - A put that has expired for everybody becomes a tombstone of its sequence number, and is treated as one: what
-//!   is older of the key stays hidden. The same whoever meets it, so that none of a key's versions comes back.
-//! - Any other entry at or below the oldest snapshot with nothing of its key below it loses its sequence number (0).
-//! - An entry met twice (same key, same sequence number) is written once.
+//! - A version hidden from every snapshot by its successor is dropped. The survivor before it is marked: a
+//!   put "may overwrite"; a single delete becomes a plain delete, because its put is gone.
+//! - A single delete at or below the oldest snapshot and the put next below it are both dropped, if the put
+//!   is not marked "may overwrite": the key does not exist below the pair either. Inputs of a rewrite are
+//!   neighbours in age, so the next version in the rewrite is the next of all.
+//! - A tombstone at or below the oldest snapshot is dropped if no run below has its key. It hides all older
+//!   versions in this rewrite, and a conflict check looks only above the oldest snapshot.
+//! - A put that has expired for every reader becomes a tombstone of its sequence number: older versions stay
+//!   hidden. Every rewrite does this alike, so none of a key's versions comes back.
+//! - Any other entry at or below the oldest snapshot loses its sequence number (0) if no run below has its
+//!   key.
+//! - A repeated entry (same key, same sequence number) is written once.
 
 use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
@@ -21,18 +22,19 @@ use crate::types::{proves, Entry, Kind, Op, Seq};
 /// Entries between two calls of [`Rewrite::tick`].
 pub const TICK: u64 = 256;
 
-/// What a rewrite does with the entries that survive, and whom it asks.
+/// The receiver of a rewrite's surviving entries.
 pub trait Rewrite {
-    /// Whether a run below those that are rewritten may hold `key`. Asked with ascending keys, and not for
-    /// every key.
+    /// True if a run below the rewritten ones may have `key`. Called with ascending keys, and not for every
+    /// key.
     fn below(&mut self, key: &[u8]) -> bool;
-    /// Takes an entry that survives.
+    /// Takes a surviving entry.
     fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()>;
-    /// Called every [`TICK`] entries with the bytes read since; may wait, and ends the rewrite by an error.
+    /// Called every [`TICK`] entries with the bytes read since the last call. May wait; an error ends the
+    /// rewrite.
     fn tick(&mut self, bytes: u64) -> Result<()>;
 }
 
-/// What a rewrite met.
+/// Counts of a rewrite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Entries read.
@@ -41,13 +43,13 @@ pub struct Counts {
     pub bytes: u64,
     /// Entries kept.
     pub kept: u64,
-    /// Entries that no snapshot can see, or met twice.
+    /// Entries hidden from every snapshot, or repeated.
     pub hidden: u64,
-    /// Tombstones that had nothing left to hide.
+    /// Dropped tombstones, with nothing left to hide.
     pub tombstones: u64,
-    /// Single deletes that went together with the put below them; the puts are among the hidden.
+    /// Single deletes dropped with the put below them; these puts count as hidden.
     pub cancelled: u64,
-    /// Puts that had expired for everybody.
+    /// Puts expired for every reader.
     pub expired: u64,
     /// Greatest sequence number read.
     pub max_seq: Seq,
@@ -66,7 +68,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// Reads `iter` from its first entry to its last and hands on what `live` needs.
+/// Reads `iter` from its first entry to its last and passes on the entries needed by `live`.
 pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dyn Rewrite) -> Result<Counts> {
     let oldest_snapshot = live.oldest_snapshot();
     let mut counts = Counts::default();
@@ -142,7 +144,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
     Ok(counts)
 }
 
-/// The kind of a survivor after which something was dropped.
+/// The kind of a survivor with a dropped version below it.
 fn over_dropped(kind: Kind) -> Kind {
     match kind.op() {
         Op::Put => kind.marked_may_overwrite(),
@@ -151,7 +153,7 @@ fn over_dropped(kind: Kind) -> Kind {
     }
 }
 
-/// Hands on the oldest surviving version of a key.
+/// Passes on the oldest surviving version of a key.
 fn finish_key(
     key: &[u8],
     mut entry: Entry<'_>,
@@ -194,11 +196,11 @@ mod tests {
         }
     }
 
-    /// The second at which the puts marked `x` below have expired for everybody.
+    /// The second of expiry for puts marked `x` below.
     const EXPIRED_AT: u64 = 100;
 
-    /// "9P 7D 3S" is the chain of one key: sequence number and P(ut), D(elete), S(ingle delete); `+` marks
-    /// "may overwrite", `Px` is a put that expired at [`EXPIRED_AT`], `Py` one that expires a second later.
+    /// "9P 7D 3S" is the chain of one key: sequence number and P(ut), D(elete), S(ingle delete). `+` marks
+    /// "may overwrite", `Px` is a put expired at [`EXPIRED_AT`], `Py` one with an expiry a second later.
     fn rewritten(chain: &str, scan_bound: Seq, held: &[Seq], below: bool) -> String {
         let entries = chain.split_whitespace().map(|word| {
             let (number, rest) = word.split_at(word.find(|c: char| !c.is_ascii_digit()).unwrap());

@@ -1,4 +1,4 @@
-//! For tests: a run in a vector.
+//! A run in a vector, for tests.
 
 use crate::error::Result;
 use crate::iter::VersionIterator;

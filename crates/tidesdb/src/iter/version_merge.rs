@@ -1,15 +1,16 @@
-//! Merging of runs with every version: one [`VersionIterator`] from several. Keys ascend, versions of a key are
-//! newest first; of entries that are the same version (a crash between a flush and its edit makes them) the
-//! one of the newest run comes first.
+//! A merge of runs with every version: one [`VersionIterator`] from several. Keys ascend, versions of a key
+//! are newest first. Among copies of one version (left by a crash between a flush and its edit) the newest
+//! run's comes first.
 
 use crate::error::Result;
 use crate::iter::VersionIterator;
 use crate::types::Entry;
 
-/// A tree of losers over the iterators: a step costs one comparison a level, mostly of two cached integers.
+/// A tree of losers (Knuth, volume 3) over the iterators. A step costs one comparison a level, mostly of two
+/// cached integers.
 pub struct MergingVersionIterator<'a> {
     iterators: Vec<Box<dyn VersionIterator + 'a>>,
-    /// The first eight bytes of each iterator's key, big-endian; unspecified when the iterator is at its end.
+    /// The first eight bytes of each iterator's key, big-endian; unspecified for an exhausted iterator.
     heads: Vec<u64>,
     live: Vec<bool>,
     /// `tree[0]` is the winner; `tree[n]` lost the match at inner node n.
@@ -17,7 +18,7 @@ pub struct MergingVersionIterator<'a> {
 }
 
 impl<'a> MergingVersionIterator<'a> {
-    /// A merge of `iterators`, the newest run first, that stands nowhere.
+    /// An unpositioned merge of `iterators`, the newest run first.
     pub fn new(iterators: Vec<Box<dyn VersionIterator + 'a>>) -> MergingVersionIterator<'a> {
         let len = iterators.len();
         MergingVersionIterator {
@@ -40,7 +41,7 @@ impl<'a> MergingVersionIterator<'a> {
         }
     }
 
-    /// Whether iterator `a` comes before iterator `b`.
+    /// True if iterator `a` comes before iterator `b`.
     fn before(&self, a: usize, b: usize) -> bool {
         if !self.live[a] || !self.live[b] {
             return self.live[a];
@@ -52,7 +53,7 @@ impl<'a> MergingVersionIterator<'a> {
         x.key().cmp(y.key()).then_with(|| y.entry().seq.cmp(&x.entry().seq)).then(a.cmp(&b)).is_lt()
     }
 
-    /// Plays the matches above leaf `at` again, whose iterator changed; it won all of them before.
+    /// Replays the matches above leaf `at` after a change of its iterator, the winner of all of them.
     fn replay(&mut self, at: usize) {
         let mut winner = at;
         let mut node = (at + self.iterators.len()) / 2;
