@@ -1,9 +1,8 @@
-//! A frame: one heap buffer with its reference count in front, so that a hit touches one line before it
-//! reads the block. Written by one owner as a [`FrameBuf`], then frozen into a [`BlockRef`] and never
-//! written again.
+//! A frame: one heap buffer with its reference count in front, so that a hit touches one line before the
+//! block. One owner writes it as a [`FrameBuf`] and freezes it into a [`BlockRef`]; it never changes again.
 //!
-//! Frames are slots of [slabs](super::slab), the largest plain heap buffers; 64-byte aligned (filter lines then never
-//! straddle two cache lines).
+//! Frames are slots of [slabs](super::slab), the largest ones plain heap buffers. Their alignment is 64
+//! bytes, so filter lines never straddle two cache lines.
 
 use std::alloc::{alloc, dealloc, handle_alloc_error, Layout};
 use std::fmt;
@@ -19,17 +18,17 @@ struct Header {
     refs: AtomicUsize,
     /// Length of the bytes after the header.
     len: usize,
-    /// Whether the frame was used since CLOCK's hand passed it.
+    /// Nonzero if the frame was used since the last pass of CLOCK's hand.
     used: AtomicU8,
-    /// The slab that the frame is a slot of; none of the largest frames.
+    /// The frame's slab; none for the largest frames.
     slab: Option<NonNull<Slab>>,
 }
 
-/// The header's line and those of some forty heads and offsets.
+/// Lines of the header and of some forty heads and offsets.
 #[cfg(target_arch = "x86_64")]
 const PREFETCH_LINES: usize = 8;
 
-/// Bytes of a frame besides its payload.
+/// Bytes of a frame in addition to its payload.
 pub const FRAME_HEADER: usize = std::mem::size_of::<Header>();
 
 fn layout(len: usize) -> Layout {
@@ -58,7 +57,7 @@ fn allocate(len: usize) -> NonNull<Header> {
     raw
 }
 
-/// A frame that is being filled: one owner, writable.
+/// A frame being filled: one owner, writable.
 pub struct FrameBuf(BlockRef);
 
 impl FrameBuf {
@@ -96,11 +95,11 @@ impl DerefMut for FrameBuf {
     }
 }
 
-/// A block in memory. Cloning counts a reference and copies nothing; the bytes stay valid and unchanged
-/// as long as a clone is held, also when the cache has let go of the block.
+/// A block in memory. Cloning counts a reference and copies nothing. The bytes stay valid and unchanged while
+/// a clone lives, even after the block has left the cache.
 ///
-/// Invariant: the pointer is to a live frame made by `allocate`, and one of the frame's references is
-/// this value's.
+/// Invariant: the pointer is to a live frame made by `allocate`, and this value owns one of the frame's
+/// references.
 pub struct BlockRef(NonNull<Header>);
 
 // SAFETY: a frame is immutable once it is shared; its count and bit are atomics.
@@ -114,13 +113,13 @@ impl BlockRef {
         unsafe { self.0.as_ref() }
     }
 
-    /// Bytes that the frame takes in memory, with its header and the unused end of its slot.
+    /// Bytes of memory for the frame, header and unused end of its slot included.
     pub fn footprint(&self) -> usize {
         slab::slot_size(self.header().len + FRAME_HEADER)
     }
 
-    /// A copy in a slab that has fewer free slots; `None` where this frame's slab has few. The caller is the only one
-    /// that has the frame.
+    /// A copy in a slab with fewer free slots; `None` if this frame's slab has few. The caller must be the
+    /// frame's only owner.
     pub(super) fn moved(&self) -> Option<BlockRef> {
         let slab = self.header().slab?;
         let len = self.header().len;
@@ -137,8 +136,8 @@ impl BlockRef {
         Some(BlockRef(to))
     }
 
-    /// Asks the processor for the header and the first lines of the payload, which a search is about to
-    /// read: their misses then overlap instead of following each other.
+    /// Prefetches the header and the first lines of the payload for a search. The cache misses then overlap
+    /// instead of following each other.
     #[inline]
     pub(super) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -150,8 +149,8 @@ impl BlockRef {
         }
     }
 
-    /// Whether `self` is the only reference. If no new reference can be made elsewhere meanwhile, it
-    /// stays so.
+    /// True if `self` is the only reference. It stays the only one if no other thread can make a reference
+    /// meanwhile.
     pub(super) fn is_unshared(&self) -> bool {
         self.header().refs.load(Ordering::Acquire) == 1
     }
@@ -165,7 +164,7 @@ impl BlockRef {
         }
     }
 
-    /// Takes the mark away and says whether it was there.
+    /// Clears the mark and returns its former value.
     pub(super) fn take_used(&self) -> bool {
         let used = &self.header().used;
         let was = used.load(Ordering::Relaxed) != 0;

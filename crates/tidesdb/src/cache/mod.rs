@@ -1,11 +1,11 @@
-//! The one cache: frames of data blocks, index and filter partitions under one budget
-//! ([`BlockCache`]). Stands between the tables' readers and the disk.
+//! The block cache: frames of data blocks, index and filter partitions under one budget ([`BlockCache`]),
+//! between the tables' readers and the disk.
 //!
-//! A hit takes a shard's lock for reading, probes an open-addressed table and counts a reference; there is
-//! no list to maintain. The table is its own CLOCK ring: the hand walks its slots, gives a frame that was
-//! used since the last round one more, and passes by frames that somebody holds. So what [`BlockCache::bytes`]
-//! says never exceeds the capacity. When nothing can be evicted, a block is handed out without being
-//! kept; such blocks, and blocks of an erased file that are still held, are the only ones uncounted.
+//! A hit takes a shard's lock for reading, probes an open-addressed table and counts a reference; there is no
+//! list to maintain. The table is its own CLOCK ring. The hand walks its slots, gives a recently used frame
+//! one more round, and skips frames in use. [`BlockCache::bytes`] therefore never exceeds the capacity. If
+//! nothing can be evicted, a block is returned without being cached. Only such blocks, and blocks of an
+//! erased file still in use, are not counted.
 
 mod frame;
 mod shard;
@@ -22,55 +22,55 @@ pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
 
 use shard::{Shard, ENTRY_OVERHEAD};
 
-/// Number of shards; a power of two. Enough that a few dozen threads seldom meet on one lock.
+/// Number of shards, a power of two: enough for a few dozen threads to meet on one lock only rarely.
 const SHARDS: usize = 64;
 
-/// Resident pieces (top indexes, small filters) may take this share of the capacity: one half.
+/// Divisor of the capacity for resident parts (top indexes, small filters): one half.
 const RESIDENT_SHARE: usize = 2;
 
-/// Times that the hand goes round all shards before a block finds no room: once to take away the marks of
-/// use, once to evict, and once more for what is marked or released meanwhile.
+/// Rounds of the hand through all shards before an insertion fails. The first clears the marks of use, the
+/// second evicts, the third takes frames marked or released meanwhile.
 const ROUNDS: usize = 3;
 
-/// Part of the capacity that free slots among used ones may take: a sixteenth, and at least [`LEAST_SLACK`]. Beyond it blocks
-/// are moved together, so that the memory of one block size goes to another.
+/// Divisor of the capacity for free slots in used slabs: a sixteenth, and at least [`LEAST_SLACK`]. Beyond it
+/// blocks are compacted, so that the memory of one block size can serve another.
 const SLACK_SHARE: usize = 16;
 
-/// A small cache may have this much, for a few block sizes with a slab that is not full.
+/// Allowed bytes of free slots in a small cache: enough for a few block sizes with a partly filled slab each.
 const LEAST_SLACK: usize = 4 << 20;
 
-/// Capacities of all caches of the process, which share their slabs.
+/// Sum of the capacities of all caches in the process. They share their slabs.
 static CAPACITIES: AtomicUsize = AtomicUsize::new(0);
 
-/// Largest block that is kept as it is written, in bytes.
+/// Largest block cached when it is written, in bytes.
 const MOST_OFFERED: usize = 1 << 20;
 
-/// Slots that an insertion looks at to move blocks together.
+/// Slots visited by an insertion to compact blocks.
 const MOVED: usize = 12;
 
-/// How long a block that is inserted stays in the cache.
+/// How long an inserted block stays in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CachePriority {
     /// Read by key: survives one round of the hand.
     High,
-    /// Passed by a scan: goes at the next round unless it is used again.
+    /// Crossed by a scan: evicted at the next round unless it is used again.
     Low,
-    /// Just written, or passed by a long scan: nothing is evicted for it.
+    /// Just written, or crossed by a long scan: inserted only without eviction.
     NoEvict,
 }
 
 /// A cache of blocks, keyed by file number and offset. Shared by all threads.
 pub struct BlockCache {
     capacity: AtomicUsize,
-    /// Bytes of all frames in the shards, of their slots, and of resident pieces; at most `capacity`
-    /// unless the capacity was lowered under frames that are held.
+    /// Bytes of all frames in the shards, of their slots, and of resident parts. At most `capacity`, unless
+    /// the capacity was lowered under frames in use.
     used: AtomicUsize,
     resident: AtomicUsize,
     shards: Vec<Shard>,
 }
 
 impl BlockCache {
-    /// A cache that holds at most `bytes`, headers and free places between blocks included.
+    /// A cache of at most `bytes`, headers and free slots between blocks included.
     pub fn new(bytes: usize) -> Arc<BlockCache> {
         CAPACITIES.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(BlockCache {
@@ -81,16 +81,16 @@ impl BlockCache {
         })
     }
 
-    /// The block of `file` at `offset`, if it is here.
+    /// The block of `file` at `offset`, if it is cached.
     #[inline]
     pub fn get(&self, file: FileNo, offset: u64) -> Option<BlockRef> {
         let hash = shard::hash(file, offset);
         self.shards[shard_of(hash)].get(hash, file, offset)
     }
 
-    /// Keeps `block` as that of `file` at `offset`, evicting others unless it is [`CachePriority::NoEvict`], and
-    /// returns it; or returns the one that another thread has put there meanwhile. When there is no room, it is
-    /// returned without being kept.
+    /// Inserts `block` as the one of `file` at `offset` and returns it, or another thread's block already
+    /// there. Evicts others to make room, except for [`CachePriority::NoEvict`]. Without room the block is
+    /// returned uncached.
     pub fn insert(&self, file: FileNo, offset: u64, block: BlockRef, priority: CachePriority) -> BlockRef {
         let charge = block.footprint() + ENTRY_OVERHEAD;
         let hash = shard::hash(file, offset);
@@ -114,8 +114,8 @@ impl BlockCache {
         }
     }
 
-    /// Keeps a copy of a block that was just written as that of `file` at `offset`, where there is room that
-    /// nobody uses. A block of a file that comes to nothing is to be given back by [`BlockCache::erase_file`].
+    /// Inserts a copy of a block just written as the one of `file` at `offset`, if there is unused room. If
+    /// the file is given up, the caller erases it with [`BlockCache::erase_file`].
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
         // A copy of a large one costs more than it saves.
         if payload.len() <= MOST_OFFERED
@@ -125,9 +125,9 @@ impl BlockCache {
         }
     }
 
-    /// Takes `bytes` of the budget for a piece that stays resident outside of the shards, evicting blocks;
-    /// `None` if resident pieces would then take more than half of the capacity, or when there is no
-    /// room. Dropping the reservation gives the bytes back.
+    /// Reserves `bytes` of the budget for a resident part outside of the shards, and evicts blocks for it.
+    /// `None` without room, or if resident parts would exceed half of the capacity. Dropping the reservation
+    /// releases the bytes.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let most = self.capacity() / RESIDENT_SHARE;
         let add = |now: usize| now.checked_add(bytes).filter(|&sum| sum <= most);
@@ -139,8 +139,8 @@ impl BlockCache {
         Some(Reservation { cache: Arc::clone(self), bytes })
     }
 
-    /// Adds `charge` to the used bytes once they fit, evicting from shard `home` and then from the others;
-    /// false when everything else is held.
+    /// Adds `charge` to the used bytes once they fit, evicting from shard `home` and then from the others.
+    /// False if all other frames are in use.
     fn make_room(&self, charge: usize, home: usize) -> bool {
         let mut shard = home;
         let mut visited = 0;
@@ -163,21 +163,22 @@ impl BlockCache {
         }
     }
 
-    /// Adds `charge` to the used bytes if they fit as it is; otherwise says what is used.
+    /// Adds `charge` to the used bytes if they fit without eviction; the error is the present number of used
+    /// bytes.
     fn take_free(&self, charge: usize) -> Result<usize, usize> {
         let room = self.room();
         let add = |now: usize| now.checked_add(charge).filter(|&sum| sum <= room);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
-    /// This cache's share of free slots in slabs that have used ones.
+    /// This cache's share of the free slots in used slabs, in bytes.
     fn slack(&self) -> usize {
         let all = CAPACITIES.load(Ordering::Relaxed).max(1) as u128;
         (slab::slack() as u128 * self.capacity() as u128 / all) as usize
     }
 
-    /// Bytes of the capacity that blocks may have: free slots among them are memory, too, up to a sixteenth. In a cache of
-    /// less than 64 MB they may be more, up to [`LEAST_SLACK`], on top.
+    /// Bytes of the capacity for blocks. Free slots between them take memory too, up to a sixteenth. In a
+    /// cache of less than 64 MB there may be more free slots, up to [`LEAST_SLACK`], on top.
     fn room(&self) -> usize {
         let capacity = self.capacity();
         capacity - self.slack().min(capacity / SLACK_SHARE)
@@ -191,13 +192,13 @@ impl BlockCache {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Drops every block of `file`, whose number is never used again. Blocks that are held stay valid.
+    /// Erases every block of `file`, a number never used again. Blocks in use stay valid.
     pub fn erase_file(&self, file: FileNo) {
         self.erase_files(&[file]);
     }
 
-    /// As [`BlockCache::erase_file`], for several at once: it looks at every slot, in a cache of 16 GB at millions.
-    /// `files` ascend.
+    /// Like [`BlockCache::erase_file`], for several files at once; `files` ascend. It visits every slot:
+    /// millions in a cache of 16 GB.
     pub fn erase_files(&self, files: &[FileNo]) {
         if files.is_empty() {
             return;
@@ -207,7 +208,7 @@ impl BlockCache {
         }
     }
 
-    /// Changes the budget; lowering it evicts at once what nobody holds.
+    /// Changes the budget. A lower one evicts unused blocks at once.
     pub fn set_capacity(&self, bytes: usize) {
         let before = self.capacity.swap(bytes, Ordering::Relaxed);
         CAPACITIES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
@@ -231,23 +232,23 @@ impl BlockCache {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the budget that are in use: frames with their headers and slots, and resident pieces.
+    /// Used bytes of the budget: frames with their headers and slots, and resident parts.
     pub fn bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes in use and those of free places between them.
+    /// Used bytes and those of free slots between them.
     pub fn footprint(&self) -> usize {
         self.bytes() + self.slack()
     }
 
-    /// Bytes of the memory from which the caches of this process take their frames, which is not the program's
-    /// allocator's. Larger frames and resident pieces are.
+    /// Bytes of slabs, the frame memory of all caches in this process. It is not the program's allocator's;
+    /// the largest frames and resident parts are.
     pub fn slab_bytes(&self) -> usize {
         slab::resident()
     }
 
-    /// Bytes of it that are resident pieces.
+    /// Bytes of the budget used by resident parts.
     pub fn resident_bytes(&self) -> usize {
         self.resident.load(Ordering::Relaxed)
     }
@@ -257,17 +258,17 @@ impl BlockCache {
         self.shards.iter().map(Shard::entries).sum()
     }
 
-    /// Shards, each under a latch of its own.
+    /// Number of shards, each with its own latch.
     pub fn shard_count(&self) -> usize {
         self.shards.len()
     }
 
-    /// Lookups that found their block, since the start.
+    /// Successful lookups since the start.
     pub fn hits(&self) -> u64 {
         self.shards.iter().map(Shard::hits).sum()
     }
 
-    /// Lookups that did not, since the start.
+    /// Unsuccessful lookups since the start.
     pub fn misses(&self) -> u64 {
         self.shards.iter().map(Shard::misses).sum()
     }
@@ -289,7 +290,7 @@ fn shard_of(hash: u64) -> usize {
     (hash >> 58) as usize % SHARDS
 }
 
-/// Bytes of a cache's budget that a resident piece takes; given back on drop.
+/// Bytes of a cache's budget reserved for a resident part; released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     cache: Arc<BlockCache>,

@@ -1,4 +1,5 @@
-//! One shard of the block cache: an open-addressed table with linear probing that is also CLOCK's ring.
+//! One shard of the block cache: an open-addressed table with linear probing, at the same time the ring of
+//! CLOCK.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +7,7 @@ use super::frame::BlockRef;
 use crate::sync::RwLock;
 use crate::types::FileNo;
 
-/// Bytes charged for a block besides its frame: its slot, with the table at half load on average.
+/// Bytes charged for a block in addition to its frame: its slot, in a table at half load on average.
 pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<CacheSlot>>();
 
 /// Hash of a block's key; its upper bits choose the shard, its lower ones the slot.
@@ -29,14 +30,14 @@ impl CacheSlot {
     }
 }
 
-/// Invariant: an occupied slot can be reached from its hash's home slot without meeting an empty one; the
+/// Invariant: an occupied slot is reachable from its hash's home slot without an empty one between. The
 /// length is zero or a power of two, and at least one slot is empty.
 #[derive(Default)]
 struct Table {
     slots: Vec<Option<CacheSlot>>,
     entries: usize,
     hand: usize,
-    /// Where the next frames are moved closer together.
+    /// Position at which the next frames are compacted.
     mover: usize,
 }
 
@@ -54,8 +55,7 @@ impl Table {
         self.slots.len() - 1
     }
 
-    /// The slot that holds the key (`Ok`) or the empty one where it belongs (`Err`); the table must not be
-    /// without slots.
+    /// The slot of the key (`Ok`), or the empty slot for it (`Err`). The table must have slots.
     #[inline]
     fn find(&self, hash: u64, file: FileNo, offset: u64) -> Result<usize, usize> {
         let mask = self.mask();
@@ -79,7 +79,7 @@ impl Table {
         }
     }
 
-    /// Empties slot `at` and moves what was displaced by it closer to home.
+    /// Empties slot `at` and moves displaced entries closer to their home.
     fn remove(&mut self, at: usize) -> Option<CacheSlot> {
         let removed = self.slots[at].take()?;
         self.entries -= 1;
@@ -116,7 +116,7 @@ impl Shard {
         found
     }
 
-    /// Puts the block in (`Ok`), or returns the one that is there under the key (`Err`).
+    /// Inserts the block (`Ok`), or returns the one already under the key (`Err`).
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -138,8 +138,8 @@ impl Shard {
         }
     }
 
-    /// Lets the hand go round at most once and evicts frames that nobody holds and nobody used since the
-    /// last round, until `bytes` are free; returns the bytes freed, counted as they were charged.
+    /// Moves the hand at most one round and evicts frames neither in use nor used since the last round, until
+    /// `bytes` are free. Returns the bytes freed, as they were charged.
     pub(super) fn evict(&self, bytes: usize) -> usize {
         let mut freed = 0;
         // Frames are released after the lock.
@@ -167,7 +167,7 @@ impl Shard {
         freed
     }
 
-    /// Looks at the next `steps` slots and moves frames that nobody holds out of slabs with many free slots.
+    /// Visits the next `steps` slots and moves unused frames out of slabs with many free slots.
     pub(super) fn move_together(&self, steps: usize) {
         let mut left = Vec::new();
         let mut table = self.table.write();
@@ -185,7 +185,7 @@ impl Shard {
         drop(table);
     }
 
-    /// Removes all blocks of `files`, which ascend; returns the bytes freed, counted as they were charged.
+    /// Erases all blocks of `files`, in ascending order. Returns the bytes freed, as they were charged.
     pub(super) fn erase(&self, files: &[FileNo]) -> usize {
         let mut removed = Vec::new();
         let mut table = self.table.write();

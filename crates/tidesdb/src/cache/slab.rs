@@ -1,13 +1,14 @@
-//! Memory of frames: slabs of slots of one size, shared by all threads.
+//! Memory of frames: slabs of equal slots, shared by all threads.
 //!
-//! A general allocator keeps pages for each thread and size, and rounds a block of 4.2 KB up to 5: of a cache of 256 MB
-//! that eight threads filled, mimalloc made 312 to 345. Slots are at most a sixteenth larger than what they hold, a slot
-//! that was given back is the next one to be given out, and a slab without a used slot serves another size. After the slab
-//! allocator of SunOS (Bonwick, 1994), without its layer for each processor: a miss of the cache costs a read and a
-//! decompression, the lock of a size nothing beside that.
+//! A general allocator keeps pages for each thread and size, and rounds a block of 4.2 KB up to 5. From a
+//! cache of 256 MB filled by eight threads, mimalloc made 312 to 345 MB. Here a slot exceeds its contents by
+//! at most a sixteenth. The slot freed last is allocated first, and an empty slab serves another size. After
+//! the slab allocator of SunOS (Bonwick, 1994), without its layer for each processor: a miss of the cache
+//! costs a read and a decompression, against which the lock of a size is nothing.
 //!
-//! Larger pieces than [`LARGEST`] are the general allocator's. Slabs come in regions from the system's `malloc`, which
-//! takes so large ones from the kernel one by one. Regions stay; unused slabs beyond [`SPARE`] give their pages back.
+//! The general allocator serves allocations above [`LARGEST`]. Slabs come in regions from the system's
+//! `malloc`, which takes regions of this size from the kernel one by one. Regions stay; unused slabs beyond
+//! [`SPARE`] return their pages.
 
 use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -22,7 +23,7 @@ const SLAB: usize = 256 << 10;
 /// Slabs of a region.
 const REGION: usize = 16;
 
-/// Unused slabs that keep their pages.
+/// Number of unused slabs with their pages.
 const SPARE: usize = 16;
 
 /// The largest slot: eight to a slab.
@@ -31,30 +32,30 @@ pub(super) const LARGEST: usize = 32 << 10;
 /// Alignment of slots, and the smallest one.
 pub(super) const ALIGN: usize = 64;
 
-/// Slabs that the search for a fuller one looks at.
+/// Slabs visited in the search for a fuller one.
 const LOOKS: usize = 8;
 
 /// Slot sizes between one power of two and the next.
 const STEPS: usize = 16;
 
-/// Up to here all multiples of [`ALIGN`] are slot sizes.
+/// Every multiple of [`ALIGN`] up to this one is a slot size.
 const FINE: usize = ALIGN * STEPS;
 
-/// Slot sizes.
+/// Number of slot sizes.
 const CLASSES: usize = STEPS + STEPS * (LARGEST / FINE).ilog2() as usize;
 
-/// One set for all caches of the process: frames outlive them.
+/// The slabs of all caches in the process, because frames outlive their cache.
 static SLABS: Slabs = Slabs::new();
 
-/// Slabs by the size of their slots, and those that no size uses.
+/// Slabs by slot size, and unused slabs.
 struct Slabs {
     by_class: [Mutex<Partial>; CLASSES],
     unused: Mutex<Unused>,
-    /// Slabs that a size uses.
+    /// Number of slabs in use for a size.
     slabs: Counter,
     /// Bytes of slots in them.
     taken: Counter,
-    /// Bytes of slots that somebody uses.
+    /// Bytes of slots in use.
     used: Counter,
 }
 
@@ -78,18 +79,18 @@ impl Slabs {
     }
 }
 
-/// Bytes of slots that nobody uses, in slabs that others of the same size keep.
+/// Bytes of free slots in used slabs.
 pub(super) fn slack() -> usize {
     SLABS.slack()
 }
 
-/// Bytes of all slabs that have pages.
+/// Bytes of all slabs with pages.
 pub(super) fn resident() -> usize {
     let unused = SLABS.unused.lock();
     (SLABS.slabs.0.load(Ordering::Relaxed) + unused.slabs.len() - unused.without_pages) * SLAB
 }
 
-/// Memory of slabs that nobody uses; the first `without_pages` have given their pages back.
+/// Memory of unused slabs; the first `without_pages` have returned their pages.
 struct Unused {
     slabs: Vec<NonNull<u8>>,
     without_pages: usize,
@@ -105,7 +106,7 @@ impl Unused {
         slab
     }
 
-    /// Takes a region from the system, keeps all slabs of it but the first, and returns that one.
+    /// Takes a region from the system, keeps all its slabs but the first, and returns the first.
     fn take_region(&mut self) -> NonNull<u8> {
         let layout = Layout::from_size_align(REGION * SLAB, ALIGN).expect("a multiple of the alignment");
         // SAFETY: the layout's size is not zero.
@@ -127,7 +128,7 @@ impl Unused {
     }
 }
 
-/// Gives the pages of an unused slab back to the kernel, but for those at its ends that it shares.
+/// Returns the pages of an unused slab to the kernel, except those shared at its ends.
 fn give_pages_back(slab: NonNull<u8>) {
     let page = page_size();
     let from = slab.as_ptr().addr().next_multiple_of(page);
@@ -143,10 +144,10 @@ fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(SLAB)
 }
 
-/// Slabs of one size that have a free slot; the last one gives the next slot.
+/// Slabs of one size with a free slot; the last one serves the next allocation.
 struct Partial {
     slabs: Vec<NonNull<Slab>>,
-    /// Where the next search for a fuller slab begins.
+    /// Start of the next search for a fuller slab.
     looked_at: usize,
 }
 
@@ -163,25 +164,25 @@ impl Partial {
     }
 }
 
-/// A slab; lives from its first slot's use until none is used.
+/// A slab; it lives from its first slot's allocation until all its slots are free.
 pub(super) struct Slab {
     memory: NonNull<u8>,
     class: usize,
-    /// Under the lock of the class's list.
+    /// Guarded by the lock of the class's list.
     state: UnsafeCell<State>,
 }
 
-/// The part of a slab that changes.
+/// The mutable part of a slab.
 struct State {
-    /// Slots that were given back.
+    /// Freed slots.
     free: Vec<u16>,
-    /// Slots from here on were never used: their pages are not touched.
+    /// First slot never allocated; the pages from there on are untouched.
     fresh: usize,
-    /// Its place among the partial ones, if it is one.
+    /// Its position in the list of partial slabs, if it is one.
     place: Option<usize>,
 }
 
-/// The class of a size up to [`LARGEST`], and its slots' size.
+/// The class of a size up to [`LARGEST`], and the class's slot size.
 fn class_of(size: usize) -> (usize, usize) {
     debug_assert!(size > 0 && size <= LARGEST);
     if size <= FINE {
@@ -194,7 +195,7 @@ fn class_of(size: usize) -> (usize, usize) {
     (STEPS * (1 + below - FINE.ilog2() as usize) + steps - 1, (1 << below) + steps * step)
 }
 
-/// The size of the slot that `size` bytes take.
+/// The slot size for `size` bytes.
 pub(super) fn slot_size(size: usize) -> usize {
     if size > LARGEST {
         size
@@ -211,26 +212,26 @@ fn slot_size_of(class: usize) -> usize {
     below + (class % STEPS + 1) * (below / STEPS)
 }
 
-/// Memory for `size` bytes, aligned to [`ALIGN`] and not initialised, and its slab. It is the caller's until [`free`]
-/// gets both back. `size` is from 1 to [`LARGEST`].
+/// Allocates `size` bytes, from 1 to [`LARGEST`], aligned to [`ALIGN`] and uninitialised. Returns them with
+/// their slab. The caller owns both until [`free`].
 pub(super) fn allocate(size: usize) -> (NonNull<u8>, NonNull<Slab>) {
     SLABS.allocate(size)
 }
 
-/// Takes a slot back.
+/// Frees a slot.
 ///
 /// # Safety
-/// `at` and `slab` are one answer of [`allocate`] that was not given back, and nobody uses the memory any more.
+/// `at` and `slab` are one result of [`allocate`], not freed before, and the memory is not in use.
 pub(super) unsafe fn free(at: NonNull<u8>, slab: NonNull<Slab>) {
     // SAFETY: the caller's promise.
     unsafe { SLABS.free(at, slab) };
 }
 
-/// A slot of `size` bytes in a fuller slab than `from`, whose slot of the same size may then be given back; `None` where
-/// `from` is three quarters full, or the fullest one that has a free slot.
+/// Allocates a slot of `size` bytes in a fuller slab than `from`, so that a slot of `from` can be freed.
+/// `None` if `from` is three quarters full, or the fullest one with a free slot.
 ///
 /// # Safety
-/// `from` is a slab with a used slot of `size` bytes, which nobody gives back meanwhile.
+/// `from` is a slab with a used slot of `size` bytes; no thread frees this slot meanwhile.
 pub(super) unsafe fn allocate_denser(
     size: usize,
     from: NonNull<Slab>,
@@ -275,7 +276,7 @@ impl Slabs {
         (most > of_from).then(|| self.take_slot(&mut partial, place))
     }
 
-    /// A slot of the slab at `place`, which leaves the list when that was its last one.
+    /// Takes a slot of the slab at `place`. A slab without a further free slot leaves the list.
     fn take_slot(&self, partial: &mut Partial, place: usize) -> (NonNull<u8>, NonNull<Slab>) {
         let slab = partial.slabs[place];
         // SAFETY: a slab in the list lives.
@@ -301,7 +302,7 @@ impl Slabs {
     }
 
     /// # Safety
-    /// As for [`free`], with the answer of [`Slabs::allocate`] of the same set.
+    /// As for [`free`], with the result of [`Slabs::allocate`] of the same set.
     unsafe fn free(&self, at: NonNull<u8>, slab: NonNull<Slab>) {
         // SAFETY: a slab with a used slot lives.
         let shared = unsafe { slab.as_ref() };
@@ -376,10 +377,10 @@ mod tests {
         assert_eq!(slot_size(LARGEST + 1), LARGEST + 1);
     }
 
-    /// The tests' own, apart from those of other tests' caches.
+    /// Slabs of these tests alone, apart from those of other tests' caches.
     static OWN: Slabs = Slabs::new();
 
-    /// A slot and the byte that fills it.
+    /// A slot and its fill byte.
     struct Held {
         at: NonNull<u8>,
         slab: NonNull<Slab>,
@@ -410,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Threads take and give back slots of a few sizes, each also those that others took.
+    /// Threads allocate and free slots of a few sizes, including slots of other threads.
     #[test]
     fn slots_of_many_threads_do_not_overlap_and_slabs_go_back() {
         const SIZES: [usize; 3] = [20_000, 24_000, 30_000];

@@ -1,18 +1,18 @@
-//! The work of one thread's reads: blocks, those that were not in the cache, versions passed over. Counted only while
-//! somebody asks ([`counted`]); else each place costs a look at one flag of the thread, and no time is taken.
+//! The work of one thread's reads: blocks, blocks missing from the cache, skipped versions. Counted only
+//! inside of [`counted`]. Elsewhere each place costs a test of one flag of the thread, and no clock is read.
 
 use std::cell::Cell;
 
 /// Work of reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadWork {
-    /// Blocks of files that were looked at.
+    /// Blocks of files visited.
     pub blocks: u64,
-    /// Of these, those that were read from files.
+    /// Blocks among these read from files.
     pub blocks_read: u64,
-    /// Microseconds for which they were read.
+    /// Microseconds of these reads.
     pub read_us: u64,
-    /// Old versions, and deleted and expired rows, that were passed over.
+    /// Skipped old versions, and deleted and expired rows.
     pub passed: u64,
 }
 
@@ -30,7 +30,7 @@ thread_local! {
     };
 }
 
-/// Ends the counting, also after a panic.
+/// Ends the counting on drop, also after a panic.
 struct Asked;
 
 impl Drop for Asked {
@@ -39,7 +39,7 @@ impl Drop for Asked {
     }
 }
 
-/// What `read` gives, and its work in this thread. Not to be nested.
+/// The result of `read`, and its work in this thread. Must not be nested.
 pub fn counted<T>(read: impl FnOnce() -> T) -> (T, ReadWork) {
     COUNTING.with(|counting| {
         counting.work.set(ReadWork::default());
@@ -62,19 +62,19 @@ fn add(to: impl FnOnce(&mut ReadWork)) {
     });
 }
 
-/// A block was looked at.
+/// Counts a visited block.
 #[inline]
 pub(crate) fn note_block() {
     add(|work| work.blocks += 1);
 }
 
-/// Versions, or deleted rows, were passed over.
+/// Counts skipped versions, or deleted rows.
 #[inline]
 pub(crate) fn note_passed(versions: u64) {
     add(|work| work.passed += versions);
 }
 
-/// Reads a block that is not in the cache. `now`: microseconds, asked only when somebody wants the time.
+/// Reads a block missing from the cache. `now` is a clock in microseconds, called only while work is counted.
 pub(crate) fn block_read<T>(now: impl Fn() -> u64, read: impl FnOnce() -> T) -> T {
     if !COUNTING.with(|counting| counting.is_asked.get()) {
         return read();
