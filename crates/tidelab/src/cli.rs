@@ -1,4 +1,4 @@
-//! The command line, and the parts that its commands share.
+//! The command line, and the shared parts of its commands.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ impl Places {
     }
 }
 
-/// Does what the command line says. True: everything was measured and is right.
+/// Runs the command line. True: everything was measured and is right.
 pub fn run(cli: Cli) -> Result<bool> {
     match cli.command {
         None => {
@@ -180,7 +180,7 @@ fn distinct(named: &[Engine]) -> Result<Vec<Engine>> {
     Ok(engines)
 }
 
-/// Prints. A reader that went away (`| head`) is no failure.
+/// Prints. A closed reader (`| head`) is no failure.
 fn put(text: &str) {
     let mut stdout = std::io::stdout();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

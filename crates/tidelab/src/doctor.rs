@@ -1,4 +1,4 @@
-//! The things that the machine lacks for a run, and the cost of its drivers ([`driver`], [`ceiling`]).
+//! The machine's lacks for a run, and the cost of its drivers ([`driver`], [`ceiling`]).
 
 pub mod ceiling;
 pub mod driver;
@@ -11,10 +11,10 @@ use tidelab_server::server::program;
 use tidelab_server::telemetry::machine;
 use tidelab_server::workload::sysbench;
 
-/// Space on the disk that a run of the usual size takes.
+/// Disk space of a run of the usual size.
 const SPACE_BYTES: u64 = 2 << 30;
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its name and its state.
@@ -23,8 +23,7 @@ pub struct Finding {
     pub lacking: bool,
 }
 
-/// Whether the ceilings can be measured: sysbench and the server are there. Nothing else is needed for
-/// that.
+/// True if the ceilings can be measured: sysbench and the server are there. Nothing else is needed.
 pub fn can_measure(prefix: &Path) -> bool {
     sysbench::version().is_ok() && ["mariadbd", "mariadb"].iter().all(|name| program(prefix, name).is_ok())
 }

@@ -3,7 +3,7 @@
 //! The layers, from the bottom up; each uses those above it in this list:
 //!
 //! * `tidelab_server`, a crate of its own: servers, loads, telemetry.
-//! * [`run`] is the form in which results are kept.
+//! * [`run`] is the form of kept results.
 //! * [`measure`] decides the order of the steps, records them, checks the data afterwards, and
 //!   combines the rounds.
 //! * [`report`] shows results; [`import`] turns results of other programs into runs.

@@ -20,7 +20,7 @@ fn good(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A directory for samples: the one that was asked for, emptied, or one that goes away.
+/// A directory for samples: the requested one, emptied, or a temporary one.
 struct Place {
     path: PathBuf,
     _own: Option<tempfile::TempDir>,

@@ -1,4 +1,4 @@
-//! `tidelab compare`: two kept runs, what became worse first.
+//! `tidelab compare`: two kept runs, the worsened figures first.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;

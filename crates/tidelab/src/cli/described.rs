@@ -1,4 +1,4 @@
-//! `tidelab run`: what its options mean.
+//! `tidelab run`: its options.
 
 use std::fs;
 use std::path::{Path, PathBuf};

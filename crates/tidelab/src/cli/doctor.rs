@@ -1,4 +1,4 @@
-//! `tidelab doctor`: what the machine lacks, and whether the driver is the bottleneck.
+//! `tidelab doctor`: the machine's lacks for a run, and a check of the driver as the bottleneck.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! `tidelab engine`: the bare engine alongside RocksDB and LMDB. A program of its own does it, so that
-//! this one links none of them.
+//! `tidelab engine`: the bare engine alongside RocksDB and LMDB. A program of its own does it, so this one
+//! links none of them.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -10,7 +10,7 @@ use clap::Args;
 
 use tidelab_server::error::{io_error, Error, Result};
 
-/// The program, which is built into the folder of this one.
+/// The program, built into the folder of this one.
 const PROGRAM: &str = "tidelab-engine";
 
 #[derive(Args, Clone, Debug)]

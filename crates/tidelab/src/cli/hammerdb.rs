@@ -1,5 +1,5 @@
-//! `tidelab hammerdb`: the options of the published benchmark's runner, as a front to TPC-C on
-//! a server that already runs.
+//! `tidelab hammerdb`: the options of the published benchmark's runner, as a front to TPC-C on a running
+//! server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `tidelab iibench`: a queue on a server that runs, or on one of the laboratory's own.
+//! `tidelab iibench`: a queue on a running server, or on one of the laboratory's own.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -129,8 +129,8 @@ fn start(
     Ok(server)
 }
 
-/// Notes the facts of a server that already runs. Returns its process where that is on this machine.
-/// Errors: a server of the queue is missing.
+/// Notes the facts of a running server. Returns its process if it is on this machine. Errors: a server of the
+/// queue is missing.
 fn look(tasks: &[Task], run: &mut Run) -> Result<Option<u32>> {
     let mut seen: Vec<&Dsn> = Vec::new();
     for task in tasks {

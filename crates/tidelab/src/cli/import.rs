@@ -1,4 +1,4 @@
-//! `tidelab import`: results of other programs as runs that can be shown and compared.
+//! `tidelab import`: results of other programs as runs to show and compare.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The format where one is named first, and the paths. A path that is called like a format is one
-    /// when it is written with a `/`.
+    /// The format, if one is named first, and the paths. With a `/` in it, a path called like a format is a
+    /// path.
     fn parts(&self) -> Result<(Option<Kind>, Vec<PathBuf>)> {
         let kind = self.named[0].to_str().and_then(|name| name.parse::<Kind>().ok());
         let paths = if kind.is_some() { self.named[1..].to_vec() } else { self.named.clone() };

@@ -1,4 +1,4 @@
-//! `tidelab matrix`: an experiment of that kind with options in the place of the file's.
+//! `tidelab matrix`: an experiment of kind `matrix` with options in the place of the file's.
 
 use std::path::PathBuf;
 

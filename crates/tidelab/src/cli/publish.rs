@@ -25,7 +25,7 @@ pub(super) struct Options {
     only: Vec<(String, String)>,
 }
 
-/// Does it. False: figures failed, which the published table shows.
+/// Does it. False: figures failed; the published table shows them.
 pub(super) fn run(options: &Options) -> Result<bool> {
     let kept = Kept::read(&options.folder)?;
     let done = publish(&kept, &options.out, &options.name, &options.only)?;

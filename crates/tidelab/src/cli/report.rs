@@ -43,7 +43,7 @@ pub(super) fn pair(text: &str) -> std::result::Result<(String, String), String> 
     }
 }
 
-/// Does it. Figures that failed are no failure of the report.
+/// Does it. Failed figures are no failure of the report.
 pub(super) fn run(options: &Options) -> Result<bool> {
     let runs: Vec<Kept> = options.folders.iter().map(|path| Kept::read(path)).collect::<Result<_>>()?;
     for kept in &runs {

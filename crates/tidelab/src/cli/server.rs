@@ -1,5 +1,4 @@
-//! `tidelab server`: the servers that can be measured, the way they come here, and the settings that the
-//! rules give them.
+//! `tidelab server`: the servers to measure, their download, and their settings by the rules.
 
 use clap::{Args, Subcommand};
 

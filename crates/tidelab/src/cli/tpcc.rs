@@ -1,4 +1,4 @@
-//! `tidelab tpcc`: what its options mean.
+//! `tidelab tpcc`: its options.
 
 use std::collections::BTreeMap;
 use std::fs;

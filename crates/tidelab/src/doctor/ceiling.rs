@@ -1,4 +1,4 @@
-//! The rates that a load would reach if the engine took no time: driver and server alone.
+//! The rates of a load if the engine took no time: driver and server alone.
 //!
 //! One file alongside the results holds them ([`Ceilings::load`]). The tables of results show how near
 //! each result is to its ceiling.
@@ -20,7 +20,7 @@ pub const FILE: &str = "ceiling.json";
 /// A result above this share of its ceiling says more of driver and server than of the engine.
 const NEAR: f64 = 0.8;
 
-/// Which program drives the server.
+/// The program in charge of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
@@ -39,7 +39,7 @@ impl Driver {
     }
 }
 
-/// One load that was measured.
+/// One measured load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// The driver.
@@ -58,11 +58,11 @@ pub struct Ceiling {
     pub driver_cpu_us: f64,
     /// CPU time of the server for a statement, in microseconds.
     pub server_cpu_us: f64,
-    /// CPUs that were busy with neither, on average.
+    /// CPUs busy with neither, on average.
     pub other_cpus: f64,
 }
 
-/// All that was measured on a machine.
+/// All measurements of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
     /// See [`SCHEMA_VERSION`].
@@ -82,8 +82,8 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// Reads them from a directory of results; none when they were not measured. Errors: those of
-    /// the file, one that is not ours, one of another form.
+    /// Reads them from a directory of results; none when they were not measured. Errors: those of the file, a
+    /// foreign file, one of another form.
     pub fn load(directory: &Path) -> Result<Option<Ceilings>> {
         let path = directory.join(FILE);
         if !path.exists() {
@@ -108,7 +108,7 @@ impl Ceilings {
         write_json(&directory.join(FILE), self)
     }
 
-    /// Whether they say something of a run with so many clients on a machine with this CPU.
+    /// True if they apply to a run with so many clients on a machine with this CPU.
     pub fn fits(&self, cpu: &str, cpus: usize, threads: u32) -> bool {
         (self.cpu.as_str(), self.cpus, self.threads) == (cpu, cpus, threads)
     }

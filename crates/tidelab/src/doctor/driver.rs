@@ -1,11 +1,11 @@
 //! The cost of the drivers, and their speed without an engine, measured on a server of its own.
 //!
 //! Two drivers are measured: sysbench with prepared statements as in its workloads, and the laboratory's
-//! client with statements as text as in TPC-C. First comes the cheapest statement, then sysbench's
-//! workloads on BLACKHOLE, which keeps nothing, and on MEMORY, which keeps rows in a list.
+//! client with statements as text as in TPC-C. First comes the cheapest statement, then sysbench's workloads
+//! on BLACKHOLE (keeps nothing) and on MEMORY (keeps rows in a list).
 //!
-//! TPC-C's ceiling is the call of a procedure that does nothing. Its own procedures read the rows that
-//! they wrote, and find none on BLACKHOLE.
+//! TPC-C's ceiling is the call of an empty procedure. Its own procedures read back their rows, and find none
+//! on BLACKHOLE.
 
 use std::fs;
 use std::path::Path;
@@ -31,20 +31,19 @@ use super::ceiling::{Ceiling, Ceilings, Driver, SCHEMA_VERSION};
 use crate::measure::server_use::per_call_us;
 use crate::run::now_unix_s;
 
-/// sysbench's script of a statement that asks for nothing.
+/// sysbench's script of a statement without work.
 const SCRIPT: &str = include_str!("trivial.lua");
-/// Statements that ask for the least: no result, and one row.
+/// The cheapest statements: no result, and one row.
 const STATEMENTS: [&str; 2] = ["DO 1", "SELECT 1"];
-/// The least that TPC-C's client sends for a transaction: a call, and the fetch of its results.
+/// The least for a transaction of TPC-C's client: a call, and the fetch of its results.
 pub const CALL: &str = "CALL and SELECT";
-/// The engine of tables that keep nothing.
+/// The engine without storage.
 pub const BLACKHOLE: &str = "BLACKHOLE";
-/// That of tables that are lists.
+/// The engine of tables as lists.
 pub const MEMORY: &str = "MEMORY";
-/// Rows of the tables: small enough for MEMORY, large enough that clients do not meet on a row.
+/// Rows of the tables: small enough for MEMORY, large enough to keep clients apart.
 const ROWS: u64 = 10_000;
-/// The workloads that MEMORY can run without transactions and with hash indexes: one row at a time by its
-/// key.
+/// The workloads for MEMORY, without transactions and with hash indexes: one row at a time by its key.
 const ON_MEMORY: [Workload; 5] = [
     Workload::PointSelect,
     Workload::UpdateIndex,
@@ -62,28 +61,28 @@ pub struct Effort {
     pub seconds: u32,
 }
 
-/// Which loads.
+/// The loads to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loads {
-    /// Statements that ask for the least, over each driver.
+    /// The cheapest statements, over each driver.
     pub statements: bool,
-    /// The call of a procedure that does nothing.
+    /// The call of an empty procedure.
     pub calls: bool,
-    /// sysbench's, on BLACKHOLE, and on MEMORY those that it can.
+    /// sysbench's, on BLACKHOLE, and the possible ones on MEMORY.
     pub workloads: Vec<Workload>,
     /// The insert benchmark's, on BLACKHOLE.
     pub inserts: Vec<Inserts>,
 }
 
 impl Loads {
-    /// All that there are.
+    /// All loads.
     pub fn all() -> Loads {
         Loads { statements: true, calls: true, workloads: Workload::ALL.to_vec(), inserts: Vec::new() }
     }
 }
 
-/// Starts a server in `directory`, which is emptied, measures, and ends the server. `progress` gets the
-/// name of each step before it begins.
+/// Starts a server in the emptied `directory`, measures, and ends the server. `progress` gets the name of
+/// each step before it begins.
 pub fn measure(
     prefix: &Path,
     directory: &Path,
@@ -271,7 +270,7 @@ impl Bench<'_> {
     }
 }
 
-/// Sends a transaction of this load; how many statements that were.
+/// Sends a transaction of this load; returns its number of statements.
 fn transaction(session: &mut Session, load: &str) -> std::result::Result<u64, Failure> {
     if load == CALL {
         session.run("CALL ceiling.nothing(@answer)")?;

@@ -14,8 +14,8 @@ use crate::run::{Bound, Run, Unbounded};
 /// Measured seconds of each load; one before them does not count.
 const SECONDS: u32 = 2;
 
-/// Measures what is wanted and puts it into the run. A load that fails is a note of the run and ends
-/// nothing: the cells are right without it. Errors: an interrupt, those of files.
+/// Measures the wanted loads and puts them into the run. A failed load is a note of the run and ends nothing:
+/// the cells are right without it. Errors: an interrupt, those of files.
 pub fn measure(wanted: &[Unbounded], paths: Paths<'_>, run: &mut Run) -> Result<()> {
     if wanted.is_empty() || !run.bounds.is_empty() {
         return Ok(());

@@ -1,7 +1,6 @@
 //! Servers at equal memory: each in a memory group from its first page on, on the steady disk, throttled.
 //!
-//! A machine that cannot give one of these gives the rest, and a note of the run says what the figures then
-//! hide.
+//! A machine without one of these gives the rest, and a note of the run names the effect on the figures.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -17,21 +16,21 @@ use tidelab_server::server::settings::{self, ruled, Setting, COMPARISON};
 
 use crate::run::{Paths, Run};
 
-/// The rules that come on top of [`COMPARISON`] within a limit: the file that runs keep and show.
+/// The rules on top of [`COMPARISON`] within a limit: runs keep and show this file.
 pub const RULES: &str = include_str!("../../../tidelab-server/configs/equal-memory.toml");
 
-/// The least limit within which a server starts, in megabytes.
+/// The least limit for the start of a server, in megabytes.
 const LEAST_MB: u64 = 256;
-/// Seconds over which a disk that is not the steady one is watched: a burst ends sooner.
+/// Seconds of watching a disk other than the steady one: a burst ends sooner.
 const WATCHED_S: f64 = 30.0;
-/// The same for the steady disk, which has no burst to be found.
+/// The same for the steady disk, without a burst to find.
 const STEADY_WATCHED_S: f64 = 5.0;
 
-/// The sizes that TidesDB reduces within its bound.
+/// The sizes reduced by TidesDB within its bound.
 const REDUCED: [&str; 2] = ["tidesdb_block_cache_size", "tidesdb_unified_memtable_write_buffer_size"];
 
-/// The settings of a server within a limit. TidesDB's own bound is its default, which follows the limit. It
-/// may reduce its cache and memtable to fit; the run keeps the sizes that it has.
+/// The settings of a server within a limit. TidesDB's own bound is its default, derived from the limit. It
+/// may reduce its cache and memtable to fit; the run keeps the actual sizes.
 pub fn within_a_limit(engine: Engine, cache_mb: u64, connections: u32) -> Vec<Setting> {
     let mut all = ruled(&[COMPARISON, RULES], &[engine], cache_mb, connections);
     all.retain(|setting| setting.name != "tidesdb_max_memory_usage");
@@ -41,7 +40,7 @@ pub fn within_a_limit(engine: Engine, cache_mb: u64, connections: u32) -> Vec<Se
     all
 }
 
-/// The limits and the disk that an experiment wants.
+/// The limits and the disk for an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Limits in megabytes; empty: none.
@@ -56,7 +55,7 @@ impl Wants {
         self.limits_mb.is_empty() && self.disk_mb.is_none()
     }
 
-    /// Errors name the option that makes no sense.
+    /// Errors name the senseless option.
     pub fn check(&self, name: &str) -> Result<()> {
         let wrong = |what: String| Err(Error::Usage(format!("{name}: {what}")));
         if let Some(limit) = self.limits_mb.iter().find(|limit| **limit < LEAST_MB) {
@@ -83,7 +82,8 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Makes what is wanted and probes it. The run gets a note of each finding and of all that is missing.
+    /// Makes the wanted limits and disk and probes them. The run gets a note of each finding and of each
+    /// missing part.
     pub fn make(wants: &Wants, paths: Paths<'_>, run: &mut Run) -> Result<Confined> {
         let mut confined = Confined { throttle: None, group: None, disk: None };
         let name = group_name(paths);
@@ -115,7 +115,7 @@ impl Confined {
         Ok(confined)
     }
 
-    /// Takes a disk, throttles it and verifies that.
+    /// Takes a disk, throttles it and verifies the throttle.
     fn throttle(&mut self, disk: SteadyDisk, name: &str, paths: Paths<'_>, run: &mut Run) -> Result<()> {
         let folder = disk.path();
         let unified = self.group.as_ref().and_then(MemoryGroup::unified);
@@ -143,7 +143,7 @@ impl Confined {
         Ok(())
     }
 
-    /// The groups that a server joins.
+    /// The groups for a server to join.
     pub fn groups(&self) -> Vec<PathBuf> {
         let memory = self.group.as_ref().map(MemoryGroup::procs);
         memory.into_iter().chain(self.throttle.as_ref().and_then(Throttle::procs)).collect()
@@ -154,7 +154,7 @@ impl Confined {
         self.disk.as_ref().map_or_else(|| paths.data.to_path_buf(), SteadyDisk::path)
     }
 
-    /// Before a server starts: its limit, and no page of the disk that would be charged to it.
+    /// Before a server starts: its limit, and no page of the disk to be charged to it.
     pub fn ready(&self, limit_mb: Option<u64>) -> Result<()> {
         if let Some(disk) = &self.disk {
             disk.fill()?;

@@ -1,5 +1,5 @@
 //! Described experiments: a file has the options of an experiment, at a full size and at one for a small
-//! machine. Its kind names the code that measures it.
+//! machine. Its kind names the measuring code.
 //!
 //! ```toml
 //! name = "tpcc-small"            # names the run's folder
@@ -46,11 +46,11 @@ pub struct Described {
     pub title: String,
     /// Some sentences.
     pub about: String,
-    /// The code that measures it: see [`open`].
+    /// The measuring code: see [`open`].
     pub kind: String,
     /// The options of the kind, at the published size.
     pub full: toml::Table,
-    /// Those that differ at the size for two cores and 24 GiB.
+    /// The different ones at the size for two cores and 24 GiB.
     #[serde(default)]
     pub small: toml::Table,
 }
@@ -74,7 +74,7 @@ impl Size {
     }
 }
 
-/// Reads a file. Errors: those of the file; what it says is no experiment.
+/// Reads a file. Errors: those of the file; it is no experiment.
 pub fn read(path: &Path) -> Result<Described> {
     let text = fs::read_to_string(path).map_err(io_error("cannot read", path))?;
     let described: Described =
@@ -100,7 +100,7 @@ impl Described {
         options
     }
 
-    /// A run of it that begins now; [`open`] adds axes and metrics.
+    /// A new run of it; [`open`] adds axes and metrics.
     pub fn run(&self, size: Size, data: &Path) -> Result<Run> {
         let mut run = Run::new(&format!("{}-{}", self.name, size.name()), &self.title, &self.kind);
         run.about.clone_from(&self.about);
@@ -123,7 +123,7 @@ fn merge(into: &mut toml::Table, from: &toml::Table) {
     }
 }
 
-/// The options of a kind. Errors name an option that does not exist.
+/// The options of a kind. Errors name an unknown option.
 pub fn options<T: DeserializeOwned>(run: &Run, table: toml::Table) -> Result<T> {
     table.try_into().map_err(|error: toml::de::Error| Error::Usage(format!("{}: {error}", run.name)))
 }

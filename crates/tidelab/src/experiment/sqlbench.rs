@@ -21,7 +21,7 @@ use crate::measure::sysbench::Design;
 use crate::run::bound::{Driven, Unbounded};
 use crate::run::{self, Axis, CellId, Folder, Group, Metric, Paths, Role, Run};
 
-/// The options of the experiment. A size or mode that is missing is the server's own default.
+/// The options of the experiment. A missing size or mode is the server's own default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -39,7 +39,7 @@ pub struct Options {
     pub time_s: u32,
     /// WARMUP: seconds before them.
     pub warmup_s: u32,
-    /// ITERATIONS: rounds, in which the engines take turns.
+    /// ITERATIONS: rounds; the engines take turns in each.
     pub iterations: u32,
     /// TIDESDB_SYNC_MODE: 0 or NONE, 1 or INTERVAL, 2 or FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,8 +59,8 @@ pub struct Options {
     /// INNODB_COMPRESSION: NONE, or ZLIB for compressed pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub innodb_compression: Option<String>,
-    /// Seconds of updates before each workload that only reads is measured once more, as
-    /// `point_select after updates`; 0 for not.
+    /// Seconds of updates before each read-only workload is measured once more, as `point_select after
+    /// updates`; 0 for not.
     #[serde(default)]
     pub update_s: u32,
     /// Seconds at most to wait until the server is idle after each measurement.
@@ -73,7 +73,7 @@ fn five() -> u32 {
 }
 
 impl Default for Options {
-    /// The published call, with the workloads that its results show, in three rounds.
+    /// The published call, with the workloads in its results, in three rounds.
     fn default() -> Options {
         Options {
             engines: vec![Engine::TidesDb, Engine::InnoDb],
@@ -117,8 +117,8 @@ fn refused(name: &str, value: &str, why: &str) -> Error {
 }
 
 impl Options {
-    /// From the script's variables, as `lookup` finds them; what it does not find stays as the default
-    /// is. Errors name variable and value.
+    /// From the script's variables, as found by `lookup`; a variable not found keeps its default. Errors name
+    /// variable and value.
     pub fn from_variables(lookup: impl Fn(&str) -> Option<String>) -> Result<Options> {
         let mut options = Options::default();
         let given = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
@@ -158,7 +158,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Errors name the variable that makes no sense.
+    /// Errors name the senseless variable.
     fn check(&self) -> Result<()> {
         let none = |name: &str| Err(refused(name, "", "it names nothing"));
         if self.engines.is_empty() {
@@ -278,7 +278,7 @@ impl Options {
         }
     }
 
-    /// The reads once more, after updates; none where that is not asked for.
+    /// The reads once more, after updates; none unless asked for.
     fn after_updates(&self, rows: u64, threads: u32) -> Option<Design> {
         let mut design = self.design(rows, threads);
         design.workloads.retain(|w| w.only_reads());

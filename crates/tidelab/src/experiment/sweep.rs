@@ -13,8 +13,8 @@
 //! workload = "insert_select"               # or `add_index`, or one of sysbench's
 //! ```
 //!
-//! Each measurement has a server of its own, started on a copy of tables that were filled once. Nothing
-//! of an earlier measurement is left in memory, on disk or to be compacted.
+//! Each measurement has a server of its own, started on a copy of tables filled once. Nothing of an earlier
+//! measurement is left in memory, on disk or to be compacted.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ use crate::run::{self, Axis, Better, Cell, CellId, Folder, Group, Metric, Paths,
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The competitors. A variable of one engine (`tidesdb_...`) is swept on that one alone.
+    /// The competitors. A variable of one engine (`tidesdb_...`) is swept on this one alone.
     pub engines: Vec<Engine>,
     /// Rounds: each value once in each.
     pub rounds: u32,
@@ -107,8 +107,8 @@ pub enum OneOrMany {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// `rows_per_transaction` (of `insert_select`), `threads` (of sysbench), `rows`, or a variable that
-    /// the server has.
+    /// `rows_per_transaction` (of `insert_select`), `threads` (of sysbench), `rows`, or a variable of the
+    /// server.
     pub variable: String,
     /// Numbers, or sizes as `64M`, or words.
     pub values: Vec<toml::Value>,
@@ -134,7 +134,7 @@ struct Checked {
     name: String,
 }
 
-/// Variables that the laboratory's client has, not the server.
+/// Variables of the laboratory's client, not of the server.
 const OF_CLIENT: [&str; 3] = ["rows_per_transaction", "threads", "rows"];
 
 impl Checked {
@@ -188,7 +188,7 @@ impl Checked {
         })
     }
 
-    /// The engines that are measured: the one with the variable, or all.
+    /// The measured engines: the one with the variable, or all.
     fn engines(&self, all: &[Engine]) -> Vec<Engine> {
         let its = [("tidesdb_", Engine::TidesDb), ("innodb_", Engine::InnoDb), ("rocksdb_", Engine::RocksDb)];
         let only = its.iter().find(|(start, _)| self.variable.starts_with(start)).map(|(_, engine)| *engine);
@@ -213,7 +213,7 @@ struct Point<'s> {
 }
 
 impl Point<'_> {
-    /// A number of the client's, which this sweep may vary.
+    /// A number of the client's, possibly varied by this sweep.
     fn number(&self, variable: &str, otherwise: u64) -> u64 {
         if self.sweep.variable == variable {
             self.value.parse().unwrap_or(otherwise)
@@ -224,7 +224,7 @@ impl Point<'_> {
 }
 
 impl<'a> Conductor<'a> {
-    /// For these options; the run gets its axes and metrics. Errors: what is swept makes no sense.
+    /// For these options; the run gets its axes and metrics. Errors: a senseless sweep.
     pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         let bad = |what: String| Error::Usage(format!("{}: {what}", run.name));
         let sweeps = match &options.sweep {
@@ -274,7 +274,7 @@ impl<'a> Conductor<'a> {
         Some(Point { sweep, engine, value, round: id.round })
     }
 
-    /// The settings of a server: those of the comparison, those of the file, the value that is swept.
+    /// The settings of a server: those of the comparison, those of the file, the swept value.
     fn settings(&self, point: &Point<'_>) -> Vec<Setting> {
         let connections = self.options.threads.max(point.number("threads", 1) as u32) + 20;
         let mut all = settings::comparison(&[point.engine], self.options.cache_mb, connections);
@@ -395,7 +395,7 @@ impl<'a> Conductor<'a> {
         server.stop(false)
     }
 
-    /// One of sysbench's workloads on tables that are made for it.
+    /// One of sysbench's workloads on tables made for it.
     fn sysbench(
         &self,
         point: &Point<'_>,

@@ -31,7 +31,7 @@ pub struct Options {
     #[serde(default)]
     warm_up_limit_s: u32,
     time_s: u32,
-    /// Seconds of updates right before each workload that only reads.
+    /// Seconds of updates right before each read-only workload.
     update_s: u32,
     settle_s: u32,
     cache_mb: u64,
@@ -217,8 +217,8 @@ impl run::Conductor for Conductor<'_> {
     }
 }
 
-/// Measures one round of a design on a running server. The run gets notes of ANALYZE and of warm-ups
-/// that did not become steady. Errors: the round ended early.
+/// Measures one round of a design on a running server. The run gets notes of ANALYZE and of unsteady
+/// warm-ups. Errors: the round ended early.
 pub(super) fn round(
     design: &Design,
     round: u32,

@@ -25,7 +25,7 @@ use crate::run::{self, Axis, CellId, Folder, Group, Paths, Role, Run};
 pub struct Options {
     /// The competitors.
     competitors: Vec<Competitor>,
-    /// The competitor that ratios are taken against.
+    /// The reference competitor of ratios.
     reference: String,
     warehouses: i64,
     users: u32,
@@ -56,8 +56,8 @@ pub struct Competitor {
     name: String,
     /// Its engine.
     engine: Engine,
-    /// Another plugin than the one that is named on the command line, as `build/at/REVISION/ha_tidesdb.so`
-    /// of `make plugin-at`.
+    /// Another plugin than the one named on the command line, as `build/at/REVISION/ha_tidesdb.so` of `make
+    /// plugin-at`.
     plugin: Option<String>,
     /// Left out, with a note in the run, where its plugin is not there.
     #[serde(default)]
@@ -76,15 +76,15 @@ pub struct Conductor<'a> {
     options: Options,
     paths: Paths<'a>,
     designs: BTreeMap<String, (Design, Vec<Setting>)>,
-    /// The files that settings come from, by name.
+    /// The source files of settings, by name.
     rules: Vec<(String, String)>,
     /// The terminal's bars of the rounds before.
     sparks: Sparks,
 }
 
 impl<'a> Conductor<'a> {
-    /// For these options; the run gets its axes and metrics. Errors: what the options name is not
-    /// there or makes no sense.
+    /// For these options; the run gets its axes and metrics. Errors: something named by the options is
+    /// missing or makes no sense.
     pub fn open(mut options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         run.notes.extend(leave_out_missing(&mut options.competitors, paths));
         if options.competitors.is_empty()
@@ -155,7 +155,7 @@ fn leave_out_missing(competitors: &mut Vec<Competitor>, paths: Paths<'_>) -> Vec
     notes
 }
 
-/// The files that settings come from: option files that are named, or the comparison's rules.
+/// The source files of settings: named option files, or the comparison's rules.
 fn rules(options: &Options, paths: Paths<'_>) -> Result<Vec<(String, String)>> {
     let mut rules: Vec<(String, String)> = Vec::new();
     for competitor in &options.competitors {

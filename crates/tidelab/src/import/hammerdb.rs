@@ -18,7 +18,7 @@ use crate::run::{Better, Cell, Metric};
 /// The five transactions, as HammerDB names its procedures.
 const PROCEDURES: [&str; 5] = ["NEWORD", "PAYMENT", "DELIVERY", "SLEV", "OSTAT"];
 
-/// Whether a text is one of the forms.
+/// True if a text is in one of the forms.
 pub fn is_one(text: &str) -> bool {
     hammerdb_log::is_one(text) || is_table(text)
 }
@@ -182,7 +182,7 @@ fn take_profile(file: InputFile, said: &FileLabels, profiles: Vec<Profile>, impo
     imported.files.push((file.path, file.bytes));
 }
 
-/// Columns that are labels, by their usual names.
+/// The label of a column, by its usual names.
 fn label_of(column: &str) -> Option<&'static str> {
     Some(match column {
         "engine" | "storage_engine" => "engine",
@@ -192,7 +192,7 @@ fn label_of(column: &str) -> Option<&'static str> {
     })
 }
 
-/// Columns that are neither label nor figure.
+/// Columns besides labels and figures.
 const ASIDE: [&str; 9] =
     ["seed", "order", "status", "failures", "failed", "timestamp", "date", "transaction", "round"];
 
@@ -282,7 +282,7 @@ fn figure_name(column: &str, transaction: Option<&str>) -> String {
     }
 }
 
-/// Labels that only some cells have, axes and metrics.
+/// Adds labels missing in some cells, axes and metrics.
 fn finish(pattern: Option<&Pattern>, imported: &mut Imported) {
     let labels: Vec<BTreeMap<String, String>> =
         imported.cells.iter().map(|c| c.cell.id.labels.clone()).collect();

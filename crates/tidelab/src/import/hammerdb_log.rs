@@ -35,7 +35,7 @@ pub struct Measured {
 /// A summary of the time profile: figures by procedure and name, as `NEWORD`, `p99_ms`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Virtual users that it sums up.
+    /// Its number of virtual users.
     pub users: Option<u64>,
     /// The figures.
     pub procedures: BTreeMap<String, BTreeMap<String, f64>>,
@@ -50,7 +50,7 @@ pub struct Log {
     pub profiles: Vec<Profile>,
 }
 
-/// Whether a text is the output of HammerDB or of its time profile.
+/// True if a text is the output of HammerDB or of its time profile.
 pub fn is_one(text: &str) -> bool {
     text.contains("TEST RESULT :")
         || text.contains("Beginning rampup time of")

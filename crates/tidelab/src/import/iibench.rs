@@ -1,8 +1,7 @@
 //! Tables of an insert benchmark as a run: a head, and a line with tabs for each interval.
 //!
-//! Two forms are read. One is that of `tidelab iibench`. The other is that of the published tool (elapsed
-//! seconds, inserts, rates, percentiles, errors), whose columns are told apart by the words in their
-//! names.
+//! Two forms are read. One is the form of `tidelab iibench`. The other is the published tool's (elapsed
+//! seconds, inserts, rates, percentiles, errors): its columns are told apart by the words in their names.
 //!
 //! A percentile of an interval says nothing exact about the whole phase. The cells have the mean and the
 //! worst over the intervals, and the names say so.
@@ -62,7 +61,7 @@ enum Holds {
     Errors,
 }
 
-/// The contents of a column by its name; none for a name that says something else.
+/// The contents of a column by its name; none for another name.
 fn meaning(column: &str) -> Option<(Group, Holds)> {
     let plain = column.trim().to_ascii_lowercase().replace(['-', ' ', '/'], "_").replace("p99.9", "p999");
     let words: Vec<&str> = plain.split('_').filter(|w| !w.is_empty()).collect();
@@ -115,12 +114,12 @@ fn meaning(column: &str) -> Option<(Group, Holds)> {
     Some((group, holds))
 }
 
-/// Whether a text is a table of one, or its list of errors.
+/// True if a text is a table of the benchmark, or its list of errors.
 pub fn is_one(text: &str) -> bool {
     text.lines().next().is_some_and(|head| head.starts_with("elapsed") && head.contains('\t'))
 }
 
-/// The list of errors that belongs to a table.
+/// True if a text is a table's list of errors.
 fn is_errors(text: &str) -> bool {
     let head = text.lines().next().unwrap_or_default();
     head.contains("\tkind\tcode")

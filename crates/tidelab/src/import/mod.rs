@@ -1,11 +1,11 @@
 //! Results of other programs as runs of the laboratory's form ([`crate::run`]), to be shown and compared
 //! with its own.
 //!
-//! [`source`] brings the files, a format makes an [`Imported`] of them, [`store`] writes that as a run.
-//! Each format has one file and does not touch the disk.
+//! [`source`] brings the files, a format makes an [`Imported`] of them, [`store`] writes it as a run. Each
+//! format has one file and does not touch the disk.
 //!
-//! Nothing is left out silently. A file that no format reads stays with the run, with a sentence in its
-//! notes. A file that ought to be a measurement and is none becomes a cell that failed.
+//! Nothing is left out silently. A file without a format stays with the run, with a sentence in its notes. A
+//! broken measurement becomes a failed cell.
 
 pub mod hammerdb;
 pub mod hammerdb_log;
@@ -90,7 +90,7 @@ impl FromStr for Kind {
     }
 }
 
-/// The reason for a file that the pattern of names leaves out.
+/// The reason for a file left out by the pattern of names.
 const NO_FIT: &str = "does not fit the pattern of names";
 
 /// An imported measurement with the files of its folder.
@@ -109,9 +109,9 @@ pub struct ImportedCell {
 pub struct Imported {
     /// The head.
     pub run: Run,
-    /// The measurements in the order in which they are shown.
+    /// The measurements in the order of display.
     pub cells: Vec<ImportedCell>,
-    /// Files that belong to no measurement, as paths below `files/`.
+    /// Files without a measurement, as paths below `files/`.
     pub files: Vec<(String, Vec<u8>)>,
     /// Text for the terminal and for `tables.txt`; empty without tables.
     pub tables: String,
@@ -126,14 +126,13 @@ impl Imported {
         Imported { run, cells: Vec::new(), files: Vec::new(), tables: String::new() }
     }
 
-    /// Keeps a file that is not read, with a note of the reason.
+    /// Keeps an unread file, with a note of the reason.
     fn keep(&mut self, file: InputFile, why: &str) {
         self.run.notes.push(format!("{} {why}: it is kept and not read", file.path));
         self.files.push((file.path, file.bytes));
     }
 
-    /// Adds a measurement. One with labels and round that are there already gets the next free
-    /// round, and a note says so.
+    /// Adds a measurement. If its labels and round are taken, it gets the next free round and a note.
     fn add(&mut self, mut imported: ImportedCell, from: &str) {
         let asked = imported.cell.id.round;
         while self.cells.iter().any(|c| c.cell.id == imported.cell.id) {
@@ -146,8 +145,8 @@ impl Imported {
         self.cells.push(imported);
     }
 
-    /// An axis with the values that the cells have, numbers by their size, others in the order of
-    /// `order` or of their first appearance.
+    /// An axis with the values of the cells, numbers by their size, others in the order of `order` or of
+    /// their first appearance.
     fn axis(&mut self, name: &str, title: &str, role: Role, order: Option<Vec<String>>) {
         let mut values: Vec<String> = Vec::new();
         for cell in &self.cells {
@@ -171,14 +170,14 @@ impl Imported {
         self.run.axes.push(Axis::new(name, title, role, &values));
     }
 
-    /// Keeps the metrics that cells have figures for.
+    /// Keeps the metrics with figures in cells.
     fn metrics(&mut self, known: Vec<Metric>) {
         let has = |name: &str| self.cells.iter().any(|c| c.cell.figures.contains_key(name));
         self.run.metrics = known.into_iter().filter(|m| has(&m.name)).collect();
     }
 }
 
-/// Reads what is at these paths in the named format, or in the one that it looks like.
+/// Reads the files at these paths in the named format, or in the most likely one.
 pub fn import(kind: Option<Kind>, paths: &[PathBuf], pattern: Option<&Pattern>) -> Result<Imported> {
     let files = source::read(paths)?;
     let named: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
@@ -213,8 +212,8 @@ pub fn import(kind: Option<Kind>, paths: &[PathBuf], pattern: Option<&Pattern>) 
     Ok(imported)
 }
 
-/// Writes an import as a run below `parent` and returns its folder. Errors: those of files; what
-/// was written so far is removed.
+/// Writes an import as a run below `parent` and returns its folder. Errors: those of files; the folder is
+/// then removed.
 pub fn store(mut imported: Imported, parent: &Path) -> Result<PathBuf> {
     imported.run.ended_unix_s = Some(now_unix_s());
     let mut folder = Folder::create(parent, &imported.run)?;
@@ -258,7 +257,7 @@ fn fill(imported: Imported, folder: &mut Folder) -> Result<()> {
     folder.write_head(&run)
 }
 
-/// A name that came from elsewhere must not lead out of the folder.
+/// A name from elsewhere must not lead out of the folder.
 fn stays_below(name: &str) -> Result<()> {
     let plain = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
     if plain && !name.is_empty() {

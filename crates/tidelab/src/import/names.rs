@@ -1,7 +1,7 @@
 //! Competitor, workload and round from the name of a result's file.
 //!
-//! A person gives a pattern, as `{engine}_{workload}_{threads}th_r{round}`. Without one they are guessed:
-//! the competitor is the part in which names differ, apart from workload, threads and round.
+//! A person gives a pattern, as `{engine}_{workload}_{threads}th_r{round}`. Without one they are guessed: the
+//! competitor is the differing part of names, apart from workload, threads and round.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -109,7 +109,7 @@ impl Pattern {
     }
 }
 
-/// Fields that hold a number.
+/// Fields with a number.
 const NUMBERS: [&str; 3] = ["threads", "users", "round"];
 
 /// Matches the whole text; a field takes as little as it can, never a slash, and digits alone where it
@@ -137,7 +137,7 @@ fn fit(parts: &[Part], text: &str, values: &mut Vec<(String, String)>) -> bool {
     }
 }
 
-/// A file's name without what says that it is a log.
+/// A file's name without the marks of a log.
 pub fn stem(name: &str) -> &str {
     const ENDINGS: [&str; 7] = [".txt", ".log", ".out", ".tsv", ".csv", ".sysbench", ".errcodes"];
     let mut stem = name;
@@ -147,7 +147,7 @@ pub fn stem(name: &str) -> &str {
     stem
 }
 
-/// Words that a label of their own stands for.
+/// Words with a label of their own.
 #[derive(Clone, Debug)]
 pub struct Words {
     /// The label, as `workload`.
@@ -163,9 +163,8 @@ impl Words {
     }
 }
 
-/// The labels of these files, from all names together. Each file has the label `engine` where that is
-/// known for all of them, else `label`. Each has the label of the words where one of the names has one of
-/// them.
+/// The labels of these files, from all names together. Each file has the label `engine` if it is known for
+/// all of them, else `label`. Each has the label of the words if one of the names has one of them.
 pub fn guess(paths: &[&str], words: &Words) -> Vec<FileLabels> {
     let mut parts: Vec<NameParts> = paths.iter().map(|path| NameParts::of(path, words)).collect();
     let common: Vec<String> = match parts.split_first() {

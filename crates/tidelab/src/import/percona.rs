@@ -39,7 +39,7 @@ const FAMILIES: [(&str, &str); 4] = [
 
 const REPORT: &str = "sysbench.txt";
 
-/// Whether a path is one of a measurement in this layout.
+/// True if a path is one of a measurement in this layout.
 pub fn is_one(path: &str) -> bool {
     Place::of(path).is_some_and(|place| place.threads.is_some() && place.kind == REPORT)
 }
@@ -193,7 +193,7 @@ fn measurement(place: &Place, file: InputFile, notes: &mut Vec<String>) -> Impor
     ImportedCell { cell, series, files: vec![(REPORT.to_string(), file.bytes)] }
 }
 
-/// Places in which a report contradicts its path.
+/// Contradictions between a report and its path.
 fn contradictions(place: &Place, log: &Log) -> Vec<String> {
     let mut said = Vec::new();
     if let (Some(named), Some(ran)) = (place.threads, log.threads) {
@@ -213,7 +213,7 @@ fn contradictions(place: &Place, log: &Log) -> Vec<String> {
     said
 }
 
-/// Puts a file that is no report where it belongs: telemetry into its cell, the rest to the run.
+/// Puts a file other than a report in its place: telemetry into its cell, the rest to the run.
 fn put_with_server(place: &Place, file: InputFile, imported: &mut Imported) {
     const TELEMETRY: [&str; 4] = ["iostat.txt", "vmstat.txt", "mpstat.txt", "dstat.txt"];
     const OF_SERVERS: [&str; 4] = ["cnf.txt", "vars.txt", "status.txt", "pt-mysql-summary.txt"];

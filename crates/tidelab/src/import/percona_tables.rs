@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::Imported;
 use crate::run::Role;
 
-/// All tables as text. A cell that failed shows `-`; the best of a column is marked.
+/// All tables as text. A failed cell shows `-`; the best of a column is marked.
 pub fn render(imported: &Imported) -> String {
     let mut text = String::new();
     let axis = |name: &str| {
@@ -33,7 +33,7 @@ pub fn render(imported: &Imported) -> String {
     text
 }
 
-/// The transactions a second of a cell that counts; of several rounds the first one's.
+/// The transactions a second of a sound cell; of several rounds the first one's.
 pub(super) fn rate(
     imported: &Imported,
     scenario: &str,
@@ -76,8 +76,7 @@ fn table(title: &str, columns: &[String], rows: &[(String, Vec<Option<f64>>)], t
     text.push('\n');
 }
 
-/// For each family with several versions: the peak over all threads, and how it stands to that of the
-/// version before.
+/// For each family with several versions: the peak over all threads, and its ratio to the version before.
 fn progression(
     imported: &Imported,
     scenarios: &[String],

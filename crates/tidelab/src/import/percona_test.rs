@@ -159,7 +159,7 @@ fn archive() -> Option<PathBuf> {
     named.into_iter().chain([near, further]).find(|path| path.exists())
 }
 
-/// The figures that the report prints, from its text. All of them must come out of its data.
+/// The figures in the report, from its text. All of them must come out of its data.
 #[test]
 fn the_published_figures_come_out_of_the_published_data() {
     let Some(archive) = archive() else {

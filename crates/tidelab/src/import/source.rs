@@ -14,7 +14,7 @@ use tidelab_server::error::{io_error, Error, Result};
 /// A whole file of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
-    /// Its path within what was named, with `/`.
+    /// Its path below the named one, with `/`.
     pub path: String,
     /// The contents.
     pub bytes: Vec<u8>,
@@ -31,7 +31,7 @@ impl InputFile {
         self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
     }
 
-    /// As text; bytes that are none stand as U+FFFD.
+    /// As text; invalid bytes stand as U+FFFD.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -42,11 +42,11 @@ impl InputFile {
 pub struct Files {
     /// In the order of their paths.
     pub files: Vec<InputFile>,
-    /// Entries that are no file, or are there twice.
+    /// Notes of entries other than files, and of duplicates.
     pub notes: Vec<String>,
 }
 
-/// The compression by the ending of an archive's name, and the program that undoes it.
+/// The compression by the ending of an archive's name, and the program to undo it.
 const COMPRESSED: [(&str, &str); 6] = [
     (".tar.xz", "xz"),
     (".txz", "xz"),
@@ -56,8 +56,8 @@ const COMPRESSED: [(&str, &str); 6] = [
     (".tar", ""),
 ];
 
-/// Reads everything below these paths. Nothing is left out silently: links and devices stand in
-/// the notes, and a path that an archive holds twice is there twice.
+/// Reads everything below these paths. Nothing is left out silently: links and devices stand in the notes,
+/// and a path held twice by an archive is there twice.
 pub fn read(paths: &[std::path::PathBuf]) -> Result<Files> {
     let mut all = Files::default();
     for path in paths {

@@ -11,7 +11,7 @@ use super::sysbench_log::{self, percentile_name, Log};
 use super::{id, Imported, ImportedCell, Kind, NO_FIT};
 use crate::run::{Better, Cell, Metric, Role};
 
-/// The figures that a log can give.
+/// The possible figures of a log.
 pub(super) fn known_metrics() -> Vec<Metric> {
     use Better::{Higher, Lower, Neither};
     vec![
@@ -34,7 +34,7 @@ pub(super) fn known_metrics() -> Vec<Metric> {
     ]
 }
 
-/// Puts what a log says into a cell: figures, the histogram where it printed one, or why not.
+/// Puts a log's contents into a cell: figures, the histogram if it printed one, or the reason for none.
 pub(super) fn figures(log: &Log, cell: &mut Cell) {
     cell.failures.extend(log.fatal.iter().cloned());
     let Some(report) = &log.report else { return };
@@ -77,8 +77,7 @@ pub(super) fn figures(log: &Log, cell: &mut Cell) {
     }
 }
 
-/// The labels of the names, by the pattern or guessed. Files that the pattern does not fit come back
-/// apart.
+/// The labels of the names, by the pattern or guessed. Files outside of the pattern come back apart.
 pub(super) fn labelled(
     files: Vec<InputFile>,
     pattern: Option<&Pattern>,
@@ -104,7 +103,7 @@ pub(super) fn labelled(
     }
 }
 
-/// The axis of the competitors: the pattern's first field that is nothing else, or the guessed one.
+/// The axis of the competitors: the pattern's first field without another use, or the guessed one.
 pub(super) fn competitor(
     pattern: Option<&Pattern>,
     said: &[&BTreeMap<String, String>],
@@ -119,7 +118,7 @@ pub(super) fn competitor(
     }
 }
 
-/// Makes a run of the logs among the files; what is no log is kept and named.
+/// Makes a run of the logs among the files; others are kept and named.
 pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     let mut imported = Imported::new("sysbench", "Logs of sysbench", Kind::Sysbench);
     let (logs, others): (Vec<InputFile>, Vec<InputFile>) =
@@ -191,7 +190,7 @@ pub fn import(files: Files, pattern: Option<&Pattern>) -> Result<Imported> {
     Ok(imported)
 }
 
-/// Adds a cell in the next round that is free for its labels.
+/// Adds a cell in the next free round of its labels.
 pub(super) fn add_as_round(mut one: ImportedCell, imported: &mut Imported) {
     while imported.cells.iter().any(|c| c.cell.id == one.cell.id) {
         one.cell.id.round += 1;
@@ -199,7 +198,7 @@ pub(super) fn add_as_round(mut one: ImportedCell, imported: &mut Imported) {
     imported.cells.push(one);
 }
 
-/// The axes of all labels that the cells have, the competitor's first.
+/// The axes of all labels in the cells, the competitor's first.
 pub(super) fn axes(imported: &mut Imported, competitor: &str) {
     let mut names: Vec<String> =
         imported.cells.iter().flat_map(|c| c.cell.id.labels.keys().cloned()).collect();

@@ -1,7 +1,7 @@
 //! A whole log of sysbench 1.x, with any interval and any percentile.
 //!
 //! [`tidelab_server::workload::sysbench_report`] reads the counters, as it does while a load of the
-//! laboratory runs. This module reads the parts that only logs of others have.
+//! laboratory runs. This module reads the parts found only in logs of others.
 
 use tidelab_server::workload::sysbench_report::{Reader, Report};
 
@@ -12,17 +12,17 @@ use crate::run::Series;
 pub struct Log {
     /// The program, as `1.0.20`.
     pub version: String,
-    /// The number of threads that it ran with.
+    /// Its number of threads.
     pub threads: Option<u64>,
     /// The lines of a running load, a row for each interval.
     pub series: Series,
-    /// The final report; none where it ended before that.
+    /// The final report; none if it ended earlier.
     pub report: Option<Report>,
-    /// The figures that the final report prints and that are not counted in [`Report`].
+    /// The figures of the final report beyond [`Report`].
     pub printed: Printed,
     /// Why it ended, where it says so; a sentence each.
     pub fatal: Vec<String>,
-    /// Oddities that do not make it worthless.
+    /// Tolerable oddities.
     pub strange: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Printed {
     pub statements_per_s: Option<f64>,
     /// The shortest latency in milliseconds.
     pub min_ms: Option<f64>,
-    /// Which percentile it was asked for, and its value in milliseconds.
+    /// The requested percentile, and its value in milliseconds.
     pub percentile: Option<(f64, f64)>,
 }
 
@@ -54,7 +54,7 @@ const COLUMNS: [&str; 9] = [
 /// The latency's place among all columns, `at_s` counted.
 const LATENCY: usize = 7;
 
-/// Whether a text is a log of sysbench.
+/// True if a text is a log of sysbench.
 pub fn is_one(text: &str) -> bool {
     text.trim_start().starts_with("sysbench ") || text.contains("\nThreads started!")
 }
@@ -64,7 +64,7 @@ pub fn percentile_name(percent: f64) -> String {
     format!("p{percent}_ms")
 }
 
-/// Reads a log. Never fails: one that is not whole says so in [`Log::fatal`].
+/// Reads a log. Never fails: an incomplete one has a reason in [`Log::fatal`].
 pub fn read(text: &str) -> Log {
     let mut log = Log { series: Series::new(COLUMNS), ..Log::default() };
     if text.trim().is_empty() {
@@ -165,7 +165,7 @@ fn printed(line: &str, printed: &mut Printed) {
     }
 }
 
-/// Intervals that are missing or come twice, and threads that had ended early.
+/// Missing and duplicate intervals, and threads with an early end.
 fn gaps(log: &Log) -> Vec<String> {
     let mut said = Vec::new();
     let at: Vec<f64> = log.series.rows.iter().map(|row| row[0]).collect();

@@ -4,8 +4,7 @@
 //! Tables are loaded once for each competitor and tier. The server is ended in order, and its data are
 //! set aside. Every round starts on a copy, the last one on the data themselves.
 //!
-//! A run that was killed goes on with the cells that are not in its folder. It takes prepared data that
-//! were prepared in the same way.
+//! A killed run goes on with the cells missing in its folder. It reuses data prepared in the same way.
 
 mod lacks;
 mod measure;
@@ -32,13 +31,13 @@ use crate::run::bound::{Driven, Unbounded};
 use crate::run::{Conductor, Folder, Group, Paths, Run};
 use lacks::{lacks, lacks_by_name, setup_server};
 
-/// The largest share of the machine's memory that a tier may have.
+/// The largest share of the machine's memory for a tier.
 const MEMORY_SHARE: f64 = 0.8;
 /// Connections beyond those of the load: the laboratory's own.
 const OWN_CONNECTIONS: u64 = 20;
-/// Tables of the server's own that are open.
+/// Open tables of the server's own.
 const OWN_TABLES: u64 = 400;
-/// A matrix that is carried out.
+/// A matrix in progress.
 #[derive(Debug)]
 pub struct Matrix<'a> {
     design: Design,
@@ -55,9 +54,9 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// For this design; the run gets its axes, metrics and notes. Servers that run and trees that are
-    /// named by their path are looked at, those from Debian when something is measured. Errors: a
-    /// design that cannot be measured.
+    /// For this design; the run gets its axes, metrics and notes. Running servers and trees named by their
+    /// path are looked at here, those from Debian when something is measured. Errors: a design impossible to
+    /// measure.
     pub fn open(design: Design, paths: Paths<'a>, run: &mut Run) -> Result<Matrix<'a>> {
         design.check()?;
         let cache = catalogue::cache();
@@ -117,9 +116,8 @@ impl<'a> Matrix<'a> {
         &self.parts
     }
 
-    /// Looks once for all servers and for everything else that a measurement needs. Errors: a server is
-    /// missing, or is another release than in the cells of the run; the machine lacks the memory for a
-    /// tier.
+    /// Looks once for all servers and for everything else needed by a measurement. Errors: a server is
+    /// missing, or is another release than in the cells of the run; the machine lacks the memory for a tier.
     pub fn look(&mut self, run: &Run) -> Result<()> {
         if self.looked {
             return Ok(());
@@ -154,13 +152,13 @@ impl<'a> Matrix<'a> {
         Ok(())
     }
 
-    /// The settings that the rules give a part.
+    /// The settings of a part by the rules.
     pub fn aligned(&self, part: &Part) -> Result<Aligned> {
         let release = self.server(&part.competitor)?.release();
         self.alignment.apply(&self.design.situation(release, part.competitor.engine, part.memory))
     }
 
-    /// The plugin that the competitor's server loads. Errors: it is TidesDB's and is not built.
+    /// The plugin of the competitor's server. Errors: it is TidesDB's and is not built.
     fn plugin(&self, competitor: &Competitor) -> Result<PathBuf> {
         let source =
             self.sources.iter().find(|(name, _)| *name == competitor.server).map(|(_, source)| source);
@@ -224,7 +222,7 @@ impl Conductor for Matrix<'_> {
 }
 
 impl Design {
-    /// The situation that the rules are asked about.
+    /// The situation given to the rules.
     pub fn situation(&self, release: Release, engine: Engine, memory: u64) -> Situation {
         let threads = u64::from(self.most_threads());
         Situation {
@@ -242,7 +240,7 @@ impl Design {
     }
 }
 
-/// Writes what came of it so far from version to version.
+/// Writes the progression from version to version so far.
 fn note_progression(run: &mut Run, folder: &Folder) -> Result<()> {
     let (_, cells) = crate::run::folder::read(folder.path())?;
     let all = progression::of(run, &cells);

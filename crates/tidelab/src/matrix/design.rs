@@ -13,7 +13,7 @@ use tidelab_server::workload::sysbench::Workload;
 
 use crate::run::{Axis, CellId, Group, Role};
 
-/// The most clients that sysbench is asked for.
+/// The most clients of sysbench.
 const MOST_THREADS: u32 = 4096;
 
 /// The work of the clients, and their way to the server.
@@ -31,7 +31,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// All, in the order in which they are measured: those that change nothing first.
+    /// All, in measuring order: those without changes first.
     pub const ALL: [Scenario; 4] =
         [Scenario::ReadOnly, Scenario::NetworkReadOnly, Scenario::ReadWrite, Scenario::NetworkReadWrite];
 
@@ -53,7 +53,7 @@ impl Scenario {
         }
     }
 
-    /// Whether clients connect over TCP.
+    /// True if clients connect over TCP.
     pub fn over_network(self) -> bool {
         matches!(self, Scenario::NetworkReadOnly | Scenario::NetworkReadWrite)
     }
@@ -108,7 +108,7 @@ impl Named {
     }
 }
 
-/// Cells that are not measured: those for which all that is named holds.
+/// Cells left out: those with all of these values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
@@ -167,7 +167,7 @@ impl LeftOut {
 pub struct Design {
     /// The servers.
     pub servers: Vec<Named>,
-    /// The engines: each is measured on the servers that have it.
+    /// The engines: each is measured on the servers with it.
     pub engines: Vec<Engine>,
     /// Bytes of cache, as `2G`.
     pub tiers: Vec<String>,
@@ -181,13 +181,13 @@ pub struct Design {
     pub rows: u64,
     /// Seconds of reads before the first measurement of a server.
     pub warm_up_read_s: u32,
-    /// Seconds of reads and writes before the first that writes.
+    /// Seconds of reads and writes before the first writing one.
     pub warm_up_write_s: u32,
     /// Clients of the warm-up.
     pub warm_up_threads: u32,
     /// Seconds of each measurement.
     pub time_s: u32,
-    /// Seconds before them that do not count.
+    /// Uncounted seconds before them.
     #[serde(default)]
     pub ramp_s: u32,
     /// Seconds at most to wait until the server is idle after one.
@@ -196,7 +196,7 @@ pub struct Design {
     pub rounds: u32,
     /// When a commit is answered.
     pub sync: Sync,
-    /// Whether a binary log is written.
+    /// True with a binary log.
     pub binary_log: bool,
     /// Bytes of redo log, as `4G`.
     pub redo: String,
@@ -204,7 +204,7 @@ pub struct Design {
     pub distribution: String,
     /// The seed of random values.
     pub seed: u32,
-    /// Combinations that are not measured.
+    /// Combinations left out.
     #[serde(default)]
     pub leave_out: Vec<LeftOut>,
     /// Rules of one's own instead of the laboratory's: a path below the experiment's file.
@@ -247,7 +247,7 @@ pub struct Planned {
     pub seed: u32,
 }
 
-/// One start of one competitor in one tier, with the cells that are measured on it.
+/// One start of one competitor in one tier, with the cells measured on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The title for people.
@@ -277,7 +277,7 @@ impl Part {
 }
 
 impl Design {
-    /// Refuses what cannot be measured, by name.
+    /// Refuses the unmeasurable, by name.
     pub fn check(&self) -> Result<()> {
         let bad = |what: String| Err(Error::Usage(what));
         let counts = [
@@ -345,9 +345,8 @@ impl Design {
 
     /// All parts for these competitors, in their order.
     ///
-    /// Rounds contain tiers, tiers contain competitors. The first competitor moves on by one each round:
-    /// A B C, B C A. Within a part, scenarios that change nothing come first, and few clients before
-    /// many.
+    /// Rounds contain tiers, tiers contain competitors. The first competitor moves on by one each round: A B
+    /// C, B C A. Within a part, scenarios without changes come first, and few clients before many.
     pub fn parts(&self, competitors: &[Competitor]) -> Vec<Part> {
         let mut parts = Vec::new();
         for round in 1..=self.rounds {

@@ -7,7 +7,7 @@ use crate::measure::server_use::per_call_us;
 use crate::measure::sysbench::figures::figures;
 use crate::run::{Better, Cell, Metric};
 
-/// The figures that cells have, the most important ones first.
+/// The figures of cells, the most important ones first.
 pub(super) fn metrics() -> Vec<Metric> {
     use Better::{Higher, Lower, Neither};
     vec![
@@ -49,7 +49,7 @@ pub(super) fn fill(cell: &mut Cell, run: &sysbench::Run, process: Option<u32>, s
     cell.figure("client_cpu_us", per_call_us(run.client_cpu_s, statements));
 }
 
-/// Tells who waits what a cell came to.
+/// Prints a cell's result.
 pub(super) fn say(cell: &Cell) {
     let of = |name: &str| cell.figures.get(name).copied().unwrap_or(f64::NAN);
     let id = &cell.id;

@@ -48,7 +48,7 @@ impl MeasuredServer<'_> {
         }
     }
 
-    /// The directory of its files, for a server that was started here.
+    /// The directory of its files, for a server started here.
     pub(super) fn directory(&self) -> Option<&Path> {
         match self {
             MeasuredServer::Ours(server) => Some(server.directory()),
@@ -56,7 +56,7 @@ impl MeasuredServer<'_> {
         }
     }
 
-    /// A directory on the device that it writes to, as far as is known.
+    /// A directory on the device of its writes, as far as is known.
     pub(super) fn device(&self) -> PathBuf {
         match self {
             MeasuredServer::Ours(server) => server.directory().to_path_buf(),
@@ -101,7 +101,7 @@ pub(super) fn rows_of(session: &mut Session) -> impl FnMut(&str) -> Result<Vec<V
     move |statement| session.rows(statement).map_err(statement_error(statement))
 }
 
-/// Writes what a statement returns, a line for each row.
+/// Writes the result of a statement, a line for each row.
 pub(super) fn write_rows(address: &Address, statement: &str, path: &Path) -> Result<()> {
     let mut session = connect(address)?;
     let rows = rows_of(&mut session)(statement)?;
@@ -129,7 +129,7 @@ pub(super) fn target(script: &str, engine: Engine) -> Target<'_> {
     Target { script, database: engine.database(), engine: engine.name() }
 }
 
-/// Makes a user for clients over TCP, with the rights that they need in one database.
+/// Makes a user for clients over TCP, with their rights in one database.
 pub(super) fn open_network(server: &Server, engine: Engine, network: &Network) -> Result<()> {
     let mut session = connect(&Address::root(server.socket()))?;
     let Network { password, .. } = network;
@@ -149,7 +149,7 @@ pub(super) fn open_network(server: &Server, engine: Engine, network: &Network) -
     connect(&address).map(|_| ())
 }
 
-/// A port that is free now.
+/// A currently free port.
 pub(super) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((LOOPBACK, 0)).map_err(io_error("no port is free at", LOOPBACK))?;
     Ok(listener.local_addr().map_err(io_error("no port is free at", LOOPBACK))?.port())

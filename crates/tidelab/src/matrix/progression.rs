@@ -26,7 +26,7 @@ pub struct Progression {
     pub rows: Vec<(u32, Vec<Option<f64>>)>,
 }
 
-/// All progressions of a run in which two releases or more can be compared.
+/// All progressions of a run with two releases or more to compare.
 pub fn of(run: &Run, cells: &[Cell]) -> Vec<Progression> {
     // By family, engine, tier, scenario: by clients: by release: all rounds.
     type Rates = BTreeMap<u32, BTreeMap<Release, Vec<f64>>>;

@@ -1,12 +1,11 @@
-//! The check of an engine's tables after a load: the number of rows, the same rows through the primary
-//! key and through the secondary index, and the server's CHECK TABLE. A fault fails the runs that came
-//! before.
+//! The check of an engine's tables after a load: the number of rows, the same rows through the primary key
+//! and through the secondary index, and the server's CHECK TABLE. A fault fails the runs before.
 
 use tidelab_server::error::Result;
 use tidelab_server::server::client::Client;
 use tidelab_server::server::engine::Engine;
 
-/// How many rows the tables of an engine may have, all together.
+/// The permitted number of rows in an engine's tables, all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The least.
@@ -47,7 +46,7 @@ pub struct TableCheck {
     pub complaints: Vec<String>,
 }
 
-/// Looks at all tables of an engine. `expected` is not known after a run that failed.
+/// Looks at all tables of an engine. `expected` is not known after a failed run.
 pub fn tables(
     client: &Client,
     engine: Engine,

@@ -1,4 +1,4 @@
-//! Measurements: the order of steps, the record of each load, the checks that a load must pass.
+//! Measurements: the order of steps, the record of each load, the checks of a load.
 //!
 //! [`sysbench`] and [`tpcc`] carry a design out on servers. Both give
 //! [`Measured`](crate::run::Measured) cells, whose rounds [`crate::report::groups`] combines.
@@ -13,12 +13,12 @@ pub mod unpaired;
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
 
-/// The engine that ratios are taken against: InnoDB where it runs, else the first.
+/// The reference engine of ratios: InnoDB if it runs, else the first.
 pub fn reference(engines: &[Engine]) -> Option<String> {
     engines.iter().find(|e| **e == Engine::InnoDb).or(engines.first()).map(Engine::to_string)
 }
 
-/// Passes on an error that ends an experiment; an error that fails only a cell is swallowed.
+/// Passes on an error fatal to an experiment; an error fatal only to a cell is swallowed.
 pub(crate) fn fatal(error: Error) -> Result<()> {
     match error {
         Error::Interrupted | Error::Io { .. } | Error::Missing { .. } => Err(error),

@@ -3,8 +3,8 @@
 //! Competitors take turns within each workload, and the turn rotates from round to round (A B C, B C A, C
 //! A B). A drift of the machine then hits all of them.
 //!
-//! Each round starts on new tables. A workload that changes the number of rows gets new ones again, so
-//! that no engine works on a larger table because it was fast before.
+//! Each round starts on new tables. A workload with another number of rows afterwards gets new ones again: no
+//! engine works on a larger table because it was fast before.
 
 use tidelab_server::server::engine::Engine;
 use tidelab_server::workload::sysbench::Workload;
@@ -16,20 +16,20 @@ pub enum Step {
     Prepare(Engine),
     /// Give the optimizer statistics of them.
     Analyze(Engine),
-    /// Update rows without measuring, so that the reads that follow meet versions and runs.
+    /// Update rows without measuring, for the following reads to meet versions and runs.
     Update(Engine),
     /// A measured run.
     Measure(Engine, Workload),
-    /// Look whether the tables hold what they must.
+    /// Check the contents of the tables.
     Check(Engine),
 }
 
-/// The engines in the order in which they take their turns in a round, counted from 0.
+/// The engines in the order of their turns in a round, counted from 0.
 pub fn turns(engines: &[Engine], round: u32) -> Vec<Engine> {
     rotated(engines, round)
 }
 
-/// Competitors in the order in which they take their turns in a round, counted from 0.
+/// Competitors in the order of their turns in a round, counted from 0.
 pub fn rotated<T: Clone>(competitors: &[T], round: u32) -> Vec<T> {
     let mut turns = competitors.to_vec();
     if !turns.is_empty() {

@@ -7,11 +7,11 @@ use tidelab_server::telemetry::process::Moment;
 pub struct ServerUse {
     /// User and system time of the server's process, in seconds.
     pub cpu_s: f64,
-    /// CPUs that were busy with neither server nor client, on average.
+    /// CPUs busy with neither server nor client, on average.
     pub other_cpus: f64,
     /// The largest resident size seen, in bytes.
     pub resident_bytes: u64,
-    /// Bytes that the server caused to be written to the device.
+    /// Bytes written to the device on the server's behalf.
     pub written_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ impl ServerUse {
     }
 }
 
-/// CPUs that the server used since the moment before; 0 without one.
+/// CPUs used by the server since the moment before; 0 without one.
 pub fn server_cpus(before: Option<&Moment>, now: &Moment) -> f64 {
     before.map_or(0.0, |before| {
         let wall = (now.at - before.at).as_secs_f64();

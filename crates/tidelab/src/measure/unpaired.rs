@@ -1,15 +1,13 @@
-//! A ratio of figures that were not measured side by side: of two runs, each with rounds of its own.
-//! Nothing pairs their rounds, so the machine's drift from one run to the other is in the ratio and
-//! not in its interval.
+//! A ratio of figures not measured side by side: of two runs, each with rounds of its own. Nothing pairs
+//! their rounds, so the machine's drift from one run to the other is in the ratio and not in its interval.
 
 use tidelab_server::statistics::{difference_interval, Ratio, Spread, Verdict};
 
-/// The ratio of the median of `ours` to that of `theirs`. None where one side has no figures, or a median
-/// that is not above zero.
+/// The ratio of the medians of `ours` and `theirs`. None if a side has no figures, or no median above zero.
 ///
-/// The interval holds the truth in 98 of 100 cases: that of Welch for the trimmed means of the
-/// logarithms. Figures that are not above zero have no logarithm and do not count there. One figure on
-/// either side has no spread, and so there is no verdict.
+/// The interval holds the truth in 98 of 100 cases: Welch's interval for the trimmed means of the logarithms.
+/// Figures not above zero have no logarithm and do not count there. One figure on either side has no spread,
+/// and so there is no verdict.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Ratio> {
     let (our, their) = (Spread::of(ours)?.median, Spread::of(theirs)?.median);
     if their <= 0.0 {

@@ -1,7 +1,7 @@
 //! Columns of numbers as short text for the page: four characters a value.
 //!
-//! Each value is a 32-bit float without its last eight bits, which leaves five right digits. It is three
-//! bytes, big-endian, in base64; all ones is no value. `assets/report/data.js` reads it.
+//! Each value is a 32-bit float without its last eight bits: five digits are right. It is three bytes,
+//! big-endian, in base64; all ones is no value. `assets/report/data.js` reads it.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const NONE: u32 = 0x00FF_FFFF;

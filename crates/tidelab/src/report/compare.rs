@@ -1,5 +1,5 @@
-//! Two runs side by side: what became worse first. Combinations are matched by their labels. The
-//! rounds of two runs are not pairs: [`unpaired`] says how sure a ratio is.
+//! Two runs side by side: the worsened figures first. Combinations are matched by their labels. The rounds of
+//! two runs are not pairs: [`unpaired`] gives the certainty of a ratio.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub enum Outcome {
     Broken,
     /// Worse beyond noise and threshold.
     Regression,
-    /// A change beyond the threshold where a side has one round, so that the noise is unknown.
+    /// A change beyond the threshold with one round on a side: the noise is unknown.
     OneRound,
     /// Better beyond noise and threshold.
     Improvement,
@@ -34,7 +34,7 @@ pub enum Outcome {
     Repaired,
     /// It failed in both.
     Failed,
-    /// No difference beyond noise and threshold, or one that is neither good nor bad.
+    /// No difference beyond noise and threshold, or one neither good nor bad.
     Same,
 }
 
@@ -43,7 +43,7 @@ pub enum Outcome {
 pub struct Line {
     /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// The metric's name; empty for a combination that failed.
+    /// The metric's name; empty for a failed combination.
     pub metric: String,
     /// The verdict.
     pub outcome: Outcome,
@@ -51,7 +51,7 @@ pub struct Line {
     pub a: Option<Spread>,
     /// In the second.
     pub b: Option<Spread>,
-    /// Rounds that count in the first run, and in the second.
+    /// Counted rounds in the first run, and in the second.
     pub rounds: [usize; 2],
     /// The second against the first.
     pub ratio: Option<Ratio>,
@@ -68,20 +68,20 @@ pub struct Comparison {
     pub a: String,
     /// The folder of the second.
     pub b: String,
-    /// Percent below which no change counts.
+    /// The least percent of a counted change.
     pub threshold_percent: f64,
     /// Lines by outcome, the greatest change first.
     pub lines: Vec<Line>,
-    /// Combinations that the first run alone has.
+    /// Combinations of the first run alone.
     pub only_a: Vec<BTreeMap<String, String>>,
-    /// Combinations that the second run alone has.
+    /// Combinations of the second run alone.
     pub only_b: Vec<BTreeMap<String, String>>,
-    /// Reasons that make the two hard to compare: another machine, other settings.
+    /// Obstacles to the comparison: another machine, other settings.
     pub differences: Vec<String>,
 }
 
-/// Compares two runs in the metrics that both have and a summary shows. `threshold`: percent; none
-/// for [`THRESHOLD_PERCENT`], and then figures with one round are not judged.
+/// Compares two runs in their common metrics, as shown by a summary. `threshold`: percent; none for
+/// [`THRESHOLD_PERCENT`], and then figures with one round are not judged.
 pub fn compare(a: &Kept, b: &Kept, threshold: Option<f64>) -> Comparison {
     let (ours, theirs) = (combinations(a), combinations(b));
     let metrics: Vec<&Metric> = a
@@ -230,7 +230,7 @@ fn differences(a: &Kept, b: &Kept) -> Vec<String> {
 }
 
 impl Comparison {
-    /// Nothing became worse beyond noise and threshold, and nothing that counted fails.
+    /// Nothing became worse beyond noise and threshold, and nothing counted before fails.
     pub fn good(&self) -> bool {
         !self.lines.iter().any(|line| matches!(line.outcome, Outcome::Broken | Outcome::Regression))
     }

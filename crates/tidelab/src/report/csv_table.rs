@@ -1,4 +1,4 @@
-//! CSV, as text and as a file that is written row by row.
+//! CSV, as text and as a file written row by row.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ pub fn text(columns: &[&str], rows: Vec<Vec<String>>) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(e.to_string()))
 }
 
-/// A CSV file that is being written.
+/// A CSV file in writing.
 pub struct CsvFile<'a> {
     path: &'a Path,
     writer: csv::Writer<fs::File>,
 }
 
 impl<'a> CsvFile<'a> {
-    /// A new file with this header; a file that was there is gone. Errors: those of the file.
+    /// A new file with this header; an old file is gone. Errors: those of the file.
     pub fn begin(path: &'a Path, columns: &[String]) -> Result<CsvFile<'a>> {
         let file = fs::File::create(path).map_err(io_error("cannot write", path))?;
         let mut table = CsvFile { path, writer: csv::Writer::from_writer(file) };

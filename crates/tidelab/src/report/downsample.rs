@@ -5,10 +5,9 @@ use crate::run::Series;
 
 /// A series with at most `points` rows; `points` is at least 2. A short series stays as it is.
 ///
-/// A longer one is cut into equal parts, and each part becomes two rows. They hold the least and the
-/// greatest value of each column, in the order in which they came. The times are those of the part's
-/// first and middle row, so a value moves by less than its part. A column without a value in a part has
-/// none in both rows.
+/// A longer one is cut into equal parts, and each part becomes two rows. They hold the least and the greatest
+/// value of each column, in order of time. The times are those of the part's first and middle row, so a value
+/// moves by less than its part. A column without a value in a part has none in both rows.
 pub fn downsample(series: &Series, points: usize) -> Series {
     let rows = &series.rows;
     let parts = points.max(2) / 2;

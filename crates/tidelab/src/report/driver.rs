@@ -1,7 +1,7 @@
 //! Decides whether figures are the driver's rather than an engine's.
 //!
-//! Combinations of a kept run that were also measured without an engine ([`Bound`]) have a line here: the
-//! best competitor's figure as a share of the rate of driver and server alone.
+//! Combinations of a kept run also measured without an engine ([`Bound`]) have a line here: the best
+//! competitor's figure as a share of the rate of driver and server alone.
 //!
 //! The rule: the driver is the bottleneck where the best competitor reaches more than [`NEAR`] of the
 //! highest of these rates. MEMORY locks whole tables, so engines with row locks can be faster than it. It
@@ -19,7 +19,7 @@ pub const NEAR: f64 = 0.8;
 /// A combination, without its competitor, alongside its rates without an engine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Places in the summary's axes; that of the competitor is the best one's.
+    /// Places in the summary's axes; the competitor's is the best one's.
     pub labels: Vec<usize>,
     /// The metric's place in the run.
     pub metric: usize,
@@ -29,11 +29,11 @@ pub struct Line {
     pub bounds: Vec<(String, f64, f64)>,
     /// CPU time of the driver for a statement where it was fastest, in microseconds, and the server's.
     pub cpu_us: (f64, f64),
-    /// Whether the driver is the bottleneck.
+    /// True if the driver is the bottleneck.
     pub driver: bool,
 }
 
-/// All combinations that were measured without an engine too, in the summary's order.
+/// All combinations also measured without an engine, in the summary's order.
 pub fn lines(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for group in &summary.groups {

@@ -1,8 +1,8 @@
 //! The rounds of a run combined: median, spread and ratio to the reference of every figure, for each
 //! combination of labels.
 //!
-//! Report, comparison, exports and benchmarks all take their figures from here. A combination with a cell
-//! that failed has reasons instead of figures.
+//! Report, comparison, exports and benchmarks all take their figures from here. A combination with a failed
+//! cell has reasons instead of figures.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::run::{Axis, Buckets, Cell, Role, Run};
 pub struct Group {
     /// For each axis of [`Summary::axes`] the place of its value there.
     pub labels: Vec<usize>,
-    /// Its cells, as places in the list that was given, by round.
+    /// Its cells, as places in the given list, by round.
     pub cells: Vec<usize>,
-    /// How many of them count.
+    /// The number of counted ones.
     pub rounds: usize,
     /// Why others do not, each with its round. With any there are no figures.
     pub failures: Vec<String>,
@@ -31,13 +31,13 @@ pub struct Group {
 /// The groups of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The run's axes, with every value that cells have.
+    /// The run's axes, with every value in the cells.
     pub axes: Vec<Axis>,
     /// The place of the competitors' axis; none in a run without one.
     pub competitor: Option<usize>,
-    /// The competitor that ratios are taken against, as a place in its axis.
+    /// The reference competitor of ratios, as a place in its axis.
     pub reference: Option<usize>,
-    /// The most rounds that any combination has.
+    /// The most rounds of any combination.
     pub rounds: usize,
     /// In the order of the axes' values, the last axis running fastest.
     pub groups: Vec<Group>,
@@ -83,7 +83,7 @@ impl Summary {
         Summary { axes, competitor, reference, rounds, groups }
     }
 
-    /// The group with these values, named by their axes; none that was measured has them all.
+    /// The group with these values, named by their axes; none if no measured one has them all.
     pub fn group(&self, labels: &[(&str, &str)]) -> Option<&Group> {
         let has = |group: &&Group, (axis, value): &(&str, &str)| {
             let words = self.axes.iter().zip(self.words(group));
@@ -148,8 +148,8 @@ fn group(
     }
 }
 
-/// The axes with the values that only cells name: numbers by size, others in order of appearance. A
-/// cell's label that is no axis of the run is ignored.
+/// The axes with further values from the cells: numbers by size, others in order of appearance. A cell's
+/// label outside of the run's axes is ignored.
 fn complete(axes: &[Axis], cells: &[Cell]) -> Vec<Axis> {
     let mut axes = axes.to_vec();
     for axis in &mut axes {
@@ -169,7 +169,7 @@ fn complete(axes: &[Axis], cells: &[Cell]) -> Vec<Axis> {
     axes
 }
 
-/// One histogram of several with the same unit: what fell into equal buckets is added up.
+/// One histogram of several with the same unit: equal buckets are added up.
 pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Buckets>) -> Buckets {
     let mut all: Vec<(f64, u64)> = histograms.into_iter().flatten().copied().collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -185,8 +185,8 @@ pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Buckets>) -> Buckets 
 
 /// Points of a percentile curve, equally far from each other at 90 %, 99 %, 99.9 %.
 ///
-/// Point k is the value within which a share of 1 - 2^(-k/4) stays, for k = 0, 1, ... as long as that
-/// leaves out at least one. The last point is the greatest value. Empty for an empty histogram.
+/// Point k is the bound of a share of 1 - 2^(-k/4), for k = 0, 1, ... as long as at least one is left out.
+/// The last point is the greatest value. Empty for an empty histogram.
 pub fn percentile_curve(histogram: &Buckets) -> Vec<f64> {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
     let Some((greatest, _)) = histogram.last().filter(|_| total > 0) else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! The page: markup, styles and scripts of `assets/report/`, the charting library and the data of some
-//! runs, in one file. It asks the network for nothing. The policy in `page.html` (its `meta`) lets the
-//! browser refuse everything that is not in the file.
+//! The page: markup, styles and scripts of `assets/report/`, the charting library and the data of some runs,
+//! in one file. It asks the network for nothing. The policy in `page.html` (its `meta`) lets the browser
+//! refuse everything outside of the file.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ const STYLES: [&str; 5] = [
     include_str!("../../assets/report/print.css"),
 ];
 
-/// In the order in which they need each other; all are parts of one function.
+/// In the order of their dependencies; all are parts of one function.
 const SCRIPTS: [&str; 19] = [
     include_str!("../../assets/report/elements.js"),
     include_str!("../../assets/report/units.js"),
@@ -105,8 +105,8 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON for a script element: `<` occurs in strings only, where it has another spelling, so that
-/// neither `</script` nor `<!--` is there.
+/// JSON for a script element: `<` occurs in strings only. It has another spelling there, so neither
+/// `</script` nor `<!--` is there.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -23,21 +23,21 @@ use crate::run::{folder, now_unix_s, Buckets, Cell, Run, Series};
 const POINTS: usize = 600;
 /// Values of all series of a page at most, four bytes each; beyond, series have fewer points.
 const VALUES: usize = 6_000_000;
-/// Points that a series keeps however many there are.
+/// The least points of a series, however many series there are.
 const LEAST_POINTS: usize = 100;
 /// A file of a run is shown in the page up to this size, and all together up to [`ALL_TEXT`].
 const TEXT: u64 = 64 << 10;
-/// Bytes of all files that one run shows in the page.
+/// Bytes of all files of one run in the page.
 const ALL_TEXT: u64 = 1 << 20;
 
-/// A run that was read.
+/// A run read from its folder.
 #[derive(Debug)]
 pub struct Kept {
     /// Its folder, without symbolic links.
     pub folder: PathBuf,
     /// The head.
     pub run: Run,
-    /// The cells by the time at which they were measured.
+    /// The cells by the time of their measurement.
     pub cells: Vec<Cell>,
 }
 
@@ -63,7 +63,7 @@ pub fn data(runs: &[Kept], directory: &Path) -> Value {
     })
 }
 
-/// Points for each series, so that all of them stay within [`VALUES`].
+/// Points for each series, with all of them within [`VALUES`].
 fn points(runs: &[Kept]) -> usize {
     let columns = |path: &Path| -> usize {
         let Ok(file) = fs::File::open(path) else { return 0 };
@@ -179,7 +179,7 @@ fn combination(group: &Group, cells: &[Cell]) -> Value {
     })
 }
 
-/// A series with its columns as text; a column of one value is that number.
+/// A series with its columns as text; a column of one value is this number.
 fn drawn(name: &str, series: &Series, points: usize) -> Value {
     let fewer = downsample(series, points);
     let column = |at: usize| fewer.rows.iter().map(move |row| row.get(at).copied().unwrap_or(f64::NAN));
@@ -198,7 +198,7 @@ fn drawn(name: &str, series: &Series, points: usize) -> Value {
     })
 }
 
-/// Files of the run that are text and small enough to be read in the page.
+/// The run's text files small enough to be read in the page.
 fn texts(folder: &Path, files: &[String]) -> BTreeMap<String, String> {
     let mut left = ALL_TEXT;
     let mut texts = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! A kept run in the form in which it is published: a folder small enough for a repository.
+//! The published form of a kept run: a folder small enough for a repository.
 //!
-//! The folder has the figures as text and CSV, the charts, and the run itself as an archive that `tidelab
-//! report` can show again. The same run gives the same bytes.
+//! The folder has the figures as text and CSV, the charts, and the run itself as an archive for `tidelab
+//! report`. The same run gives the same bytes.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,10 +18,10 @@ use super::{run_csv, run_table};
 pub const ARCHIVE: &str = "run.tar.xz";
 /// Bytes of an archive at most.
 pub const LIMIT: usize = 300 << 10;
-/// Files of a run's folder that can be made anew from the rest.
+/// Files of a run's folder derived from the rest.
 const DERIVED: [&str; 6] =
     ["report.html", "summary.csv", "cells.csv", "seconds.csv", "summary.json", "summary.txt"];
-/// Files of cells that an archive leaves out while it is too large, one group after the other.
+/// Files of cells to leave out of an archive while it is too large, one group after the other.
 const DISPENSABLE: [&[&str]; 4] = [
     &["status-before.tsv", "status-after.tsv", "status.tsv", "variables.tsv"],
     &["engine-status.txt", "engine-status.tsv", "sysbench.txt"],
@@ -38,8 +38,8 @@ pub struct Published {
     pub notes: Vec<String>,
 }
 
-/// Publishes a run as `out/name`, replacing what is there. `only` picks combinations of the charts.
-/// Errors: a run that is not whole, one that is too large, those of files.
+/// Publishes a run as `out/name`, in place of an older one. `only` picks combinations of the charts. Errors:
+/// an incomplete run, one too large, those of files.
 pub fn publish(kept: &Kept, out: &Path, name: &str, only: &[(String, String)]) -> Result<Published> {
     if kept.run.ended_unix_s.is_none() {
         return Err(Error::Usage(format!("{} is not finished", kept.folder.display())));
@@ -79,7 +79,7 @@ pub fn publish(kept: &Kept, out: &Path, name: &str, only: &[(String, String)]) -
     Ok(done)
 }
 
-/// The run's folder as an archive, and the names that are not in it.
+/// The run's folder as an archive, and the names left out.
 fn archive(folder: &Path) -> Result<(Vec<u8>, Vec<String>)> {
     let mut left_out: Vec<&str> = Vec::new();
     let mut more = DISPENSABLE.iter();

@@ -1,9 +1,8 @@
-//! Numbers for people, as the page has them (`assets/report/units.js`): at least three digits, units
-//! that fit.
+//! Numbers for people, as the page has them (`assets/report/units.js`): at least three digits, fitting units.
 
 use std::fmt::Write as _;
 
-/// A number with a unit; sizes in the unit that fits. Not finite: a dash.
+/// A number with a unit; sizes in the fitting unit. Not finite: a dash.
 pub fn quantity(value: f64, unit: &str) -> String {
     if unit == "B" {
         for (bound, name) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {

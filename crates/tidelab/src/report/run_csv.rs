@@ -23,7 +23,7 @@ struct SummaryFile<'a> {
     schema_version: u32,
     name: &'a str,
     title: &'a str,
-    /// The competitor that ratios are taken against.
+    /// The reference competitor of ratios.
     reference: Option<&'a str>,
     metrics: &'a [Metric],
     combinations: Vec<Combination<'a>>,
@@ -142,8 +142,8 @@ fn cell_rows(kept: &Kept, summary: &Summary) -> Vec<Vec<String>> {
     rows
 }
 
-/// All series under each other; a column for each name that any of them has. They are written one
-/// after the other: a run with hundreds of them does not fit into memory as text.
+/// All series under each other; a column for each name in any of them. They are written one after the other:
+/// a run with hundreds of them does not fit into memory as text.
 fn write_seconds(path: &Path, kept: &Kept, summary: &Summary) -> Result<()> {
     let all = || kept.cells.iter().flat_map(|cell| cell.series.iter().map(move |name| (cell, name)));
     let read =

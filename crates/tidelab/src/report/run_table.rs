@@ -13,7 +13,7 @@ use super::page::Kept;
 use super::quantity::quantity;
 use crate::run::{Metric, Run};
 
-/// Figures of a line at most: what fits.
+/// Figures of a line at most, for the width.
 const FIGURES: usize = 6;
 
 /// The table.
@@ -62,7 +62,7 @@ pub fn render(kept: &Kept) -> String {
     text + &bottlenecks(run, &summary, kept) + &notes(run)
 }
 
-/// The main figures that one of the competitors has under this title: another phase has others.
+/// The main figures of any competitor under this title: another phase has others.
 fn main_figures(run: &Run, summary: &Summary, head: &str) -> Vec<usize> {
     let groups: Vec<&Group> = summary.groups.iter().filter(|group| title(summary, group) == head).collect();
     (0..run.metrics.len())
@@ -85,7 +85,7 @@ fn ordered(summary: &Summary) -> Vec<&Group> {
     groups
 }
 
-/// The labels that are told apart, but for the competitor's.
+/// The distinguishing labels, without the competitor's.
 pub(super) fn title(summary: &Summary, group: &Group) -> String {
     title_of(summary, &group.labels)
 }

@@ -1,27 +1,27 @@
-//! The last seconds of each competitor as small bars, below the line that names the current measurement.
-//! On a terminal a reader sees at once which competitor is faster and which one stalls.
+//! The last seconds of each competitor as small bars, below the line of the current measurement. On a
+//! terminal a reader sees faster and stalled competitors at once.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-/// Seconds that are shown.
+/// Seconds shown.
 const SECONDS: usize = 40;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The competitors of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sparks {
-    /// By name, in the order in which they were first measured, with their last figures.
+    /// By name, in the order of their first measurement, with their last figures.
     competitors: Vec<(String, VecDeque<f64>)>,
 }
 
 impl Sparks {
-    /// A competitor is measured anew: what it did before is gone.
+    /// A competitor is measured anew: its old figures are gone.
     pub fn begins(&mut self, competitor: &str) {
         self.last(competitor).clear();
     }
 
-    /// Its figure of one second. One that is not finite is no figure.
+    /// Its figure of one second. A non-finite number is no figure.
     pub fn second(&mut self, competitor: &str, value: f64) {
         if !value.is_finite() {
             return;
@@ -41,8 +41,8 @@ impl Sparks {
         &mut self.competitors[at].1
     }
 
-    /// A line for each competitor, to stand below others: it begins with a line's end, or is empty. All
-    /// bars have one scale, from zero to the greatest figure shown; `unit` is that of the figures.
+    /// A line for each competitor, to stand below others: it begins with a line's end, or is empty. All bars
+    /// have one scale, from zero to the greatest figure shown; `unit` is the figures'.
     pub fn picture(&self, unit: &str) -> String {
         let greatest = self.competitors.iter().flat_map(|(_, last)| last).copied().fold(0.0, f64::max);
         let width = self.competitors.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
@@ -56,7 +56,7 @@ impl Sparks {
     }
 }
 
-/// A figure as a bar that stands on zero.
+/// A figure as a bar from zero.
 fn bar(value: f64, greatest: f64) -> char {
     let share = if greatest > 0.0 { (value / greatest).max(0.0) } else { 0.0 };
     BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]

@@ -1,7 +1,7 @@
 //! Charts of a kept run as SVG files, for README and documents. The same data give the same bytes.
 //!
-//! A file needs no other file. It has a surface of its own, so it can be read on a light and on a dark
-//! page, and follows a viewer that asks for dark colours.
+//! A file needs no other file. It has a surface of its own, so it can be read on a light and on a dark page,
+//! and follows a viewer's wish for dark colours.
 //!
 //! A chart has a block for each combination of labels, and in it a bar for each competitor. The bar's
 //! length is the median; the line across its end goes from the least to the greatest round. Each block
@@ -44,13 +44,12 @@ const BLOCKS: usize = 24;
 pub struct Chart {
     /// `throughput`, `p99`, or the name of a metric.
     pub metric: String,
-    /// Values by axis that combinations must have.
+    /// Required values of combinations, by axis.
     pub only: Vec<(String, String)>,
 }
 
-/// The place of the metric that a chart names. `throughput` is the first main one of which more is
-/// better. `p99` is the first main one that ends with `p99_ms`, else any such one. Errors name the
-/// metrics of the run.
+/// The place of the metric named for a chart. `throughput` is the first main one with more as better. `p99`
+/// is the first main one with the ending `p99_ms`, else any such one. Errors name the metrics of the run.
 fn metric(kept: &Kept, name: &str) -> Result<usize> {
     let metrics = &kept.run.metrics;
     let found = match name {
@@ -98,7 +97,7 @@ pub fn draw(kept: &Kept, chart: &Chart) -> Result<String> {
     Ok(picture(kept, &summary, at, &blocks))
 }
 
-/// Combinations that differ in more than the competitor, in their order.
+/// Groups of combinations differing in the competitor alone, in their order.
 fn blocks<'a>(summary: &'a Summary, at: usize, only: &[(String, String)]) -> Vec<(String, Vec<&'a Group>)> {
     let mut blocks: Vec<(String, Vec<&Group>)> = Vec::new();
     for group in &summary.groups {
@@ -226,7 +225,7 @@ fn row(body: &mut String, summary: &Summary, group: &Group, at: usize, unit: &st
     text(body, BARS_AT + LONGEST + 12.0, middle + 4.5, "value", "start", &said);
 }
 
-/// The conditions that a reader needs for a judgement.
+/// The conditions for a reader's judgement.
 fn foot(kept: &Kept, summary: &Summary) -> String {
     let mut said = match summary.rounds {
         1 => "One round: no interval.".to_string(),

@@ -1,5 +1,5 @@
-//! The speed of a load without an engine: on tables that keep nothing (BLACKHOLE) or keep rows in a list
-//! (MEMORY), or with calls that do nothing.
+//! The speed of a load without an engine: on tables without storage (BLACKHOLE) or with rows in a list
+//! (MEMORY), or with empty calls.
 //!
 //! It is measured with a run and stands alongside the run's figures. It tells whether they are the
 //! driver's rather than an engine's ([`crate::report::driver`]).
@@ -12,10 +12,10 @@ use tidelab_server::workload::sysbench::Workload;
 
 use super::CellId;
 
-/// A figure that was measured without an engine.
+/// A figure measured without an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
-    /// Values by axis: it belongs to the cells that have all of them.
+    /// Values by axis: it belongs to the cells with all of them.
     pub labels: BTreeMap<String, String>,
     /// The metric, as cells have it.
     pub metric: String,
@@ -30,7 +30,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether it belongs to a cell.
+    /// True if it belongs to a cell.
     pub fn applies_to(&self, id: &CellId) -> bool {
         self.labels.iter().all(|(axis, value)| id.label(axis) == value)
     }
@@ -48,10 +48,10 @@ pub enum Driven {
     Inserts(Inserts),
 }
 
-/// A load that is to be measured without an engine.
+/// A load to be measured without an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unbounded {
-    /// Values by axis: those of the cells that its figure belongs to.
+    /// Values by axis: those of the figure's cells.
     pub labels: BTreeMap<String, String>,
     /// The load.
     pub driven: Driven,

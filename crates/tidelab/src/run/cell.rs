@@ -41,13 +41,13 @@ impl CellId {
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which.
+    /// Its labels and round.
     #[serde(flatten)]
     pub id: CellId,
     /// The seed of its random values; the same for all competitors of a round.
     #[serde(default)]
     pub seed: u64,
-    /// Its place in the order in which cells were measured, from 0.
+    /// Its place in the order of measurement, from 0.
     #[serde(default)]
     pub order: u64,
     /// Seconds since 1970 when it ended.
@@ -63,13 +63,13 @@ pub struct Cell {
     /// Tables by time in its folder, as `seconds.csv`: see [`super::Series`].
     #[serde(default)]
     pub series: Vec<String>,
-    /// Other files in its folder: what the load printed, status before and after.
+    /// Other files in its folder: the load's output, status before and after.
     #[serde(default)]
     pub files: Vec<String>,
 }
 
 impl Cell {
-    /// A measurement that is to be made.
+    /// A measurement to be made.
     pub fn new(id: CellId, seed: u64) -> Cell {
         Cell {
             id,
@@ -89,7 +89,7 @@ impl Cell {
         self.failures.is_empty() && !self.figures.is_empty()
     }
 
-    /// Adds a figure. One that is not finite is left out: JSON has no word for it.
+    /// Adds a figure. A non-finite number is left out: JSON has no word for it.
     pub fn figure(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.figures.insert(name.to_string(), value);

@@ -1,4 +1,4 @@
-//! Carries a run out, cell by cell, and goes on with one that was ended.
+//! Carries a run out, cell by cell, and goes on with an interrupted one.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use tidelab_server::interrupt::Interrupt;
 
 use super::{now_unix_s, Cell, CellId, Folder, Run, Unbounded};
 
-/// Cells that are measured together, because they share what was made for them: one load of
-/// tables, one server. A run that is resumed measures a group anew unless all of it is there.
+/// Cells measured together, because they share one load of tables, one server. A resumed run measures a group
+/// anew unless all of it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// The title for people while it is measured.
@@ -17,22 +17,20 @@ pub struct Group {
     pub cells: Vec<CellId>,
 }
 
-/// The part of an experiment that its kind does itself.
+/// The part of an experiment done by its kind.
 pub trait Conductor {
-    /// All groups in the order in which they are to be measured: competitors take turns. The same
-    /// each time for the same design.
+    /// All groups in measuring order: competitors take turns. The same each time for the same design.
     fn groups(&self) -> Vec<Group>;
 
-    /// Measures a group and gives each of its cells to [`Folder::finish`], also one that failed. A
-    /// failure of one cell belongs into the cell. Errors end the run, and the folder stays as it is. The
-    /// head is written again afterwards, so servers and notes can be added to it.
+    /// Measures a group and gives each of its cells to [`Folder::finish`], also a failed one. A failure of
+    /// one cell belongs into the cell. Errors end the run, and the folder stays as it is. The head is written
+    /// again afterwards, so servers and notes can be added to it.
     fn measure(&mut self, group: &Group, run: &mut Run, folder: &mut Folder) -> Result<()>;
 
-    /// Ends what it began, as servers. Called once, also after an error.
+    /// Ends its servers and other resources. Called once, also after an error.
     fn close(&mut self) -> Result<()>;
 
-    /// The rules that its servers' settings come from, as names and texts of files: the run keeps and
-    /// shows them.
+    /// The rules for its servers' settings, as names and texts of files: the run keeps and shows them.
     fn rules(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -43,7 +41,7 @@ pub trait Conductor {
     }
 }
 
-/// Measures the groups that are not in the folder. True: all cells are there and count.
+/// Measures the groups missing in the folder. True: all cells are there and count.
 pub fn conduct(
     conductor: &mut dyn Conductor,
     run: &mut Run,
@@ -91,7 +89,7 @@ fn left(took: Duration, over: usize, of: usize) -> String {
     format!(", about {} left", minutes(left))
 }
 
-/// The folder for a run: a new one, or the one to go on with if that was begun with the same design.
+/// The folder for a run: a new one, or the one to go on with if it was begun with the same design.
 pub fn folder_for(
     run: &mut Run,
     parent: &std::path::Path,
@@ -109,7 +107,7 @@ pub fn folder_for(
     Ok(folder)
 }
 
-/// A cell that failed before it had figures.
+/// A cell failed before its first figures.
 pub fn failed(id: &CellId, why: impl ToString) -> Cell {
     let mut cell = Cell::new(id.clone(), 0);
     cell.failures.push(why.to_string());

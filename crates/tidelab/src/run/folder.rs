@@ -1,8 +1,8 @@
-//! The folder of a run: `run.json`, a folder for each finished cell below `cells/`, and the other files
-//! that the run names.
+//! The folder of a run: `run.json`, a folder for each finished cell below `cells/`, and the other files named
+//! by the run.
 //!
-//! A cell's folder is made below `cells/.making/` and renamed when all of it is written, so that a kill
-//! leaves no half of one. A lock keeps two processes from one run.
+//! A cell's folder is made below `cells/.making/` and renamed when all of it is written, so a kill leaves no
+//! half of one. A lock keeps two processes from one run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -19,11 +19,11 @@ const CELLS: &str = "cells";
 const MAKING: &str = ".making";
 const CELL: &str = "cell.json";
 
-/// The folder of a run that is being made.
+/// The folder of a run in the making.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Cells that are in it.
+    /// The number of its cells.
     finished: u64,
     _lock: Flock<File>,
 }
@@ -49,7 +49,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// One that was begun, to go on with; with its head. Errors: it is no run, of a newer format, or
+    /// Opens a begun folder to go on with; returns its head too. Errors: it is no run, of a newer format, or
     /// in the hands of another process.
     pub fn resume(path: &Path) -> Result<(Folder, Run)> {
         let run = read_head(path)?;
@@ -79,13 +79,12 @@ impl Folder {
         write_json(&self.path.join(HEAD), run)
     }
 
-    /// Whether a cell is in it.
+    /// True if a cell is in it.
     pub fn has(&self, id: &CellId) -> bool {
         self.path.join(CELLS).join(id.folder()).join(CELL).exists()
     }
 
-    /// A new folder for the files of a cell that is being measured; what an earlier attempt put there
-    /// is gone.
+    /// A new folder for the files of a cell being measured; an earlier attempt's files are gone.
     pub fn begin(&self, id: &CellId) -> Result<PathBuf> {
         let path = self.path.join(CELLS).join(MAKING).join(id.folder());
         let _ = fs::remove_dir_all(&path);
@@ -93,7 +92,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Puts a cell with the files of its folder into the run. One that is there already is replaced.
+    /// Puts a cell with the files of its folder into the run. An older one is replaced.
     pub fn finish(&mut self, mut cell: Cell) -> Result<()> {
         let making = self.path.join(CELLS).join(MAKING).join(cell.id.folder());
         fs::create_dir_all(&making).map_err(io_error("cannot make", &making))?;
@@ -108,8 +107,7 @@ impl Folder {
     }
 }
 
-/// A run as it is in its folder, finished or not: the head, and the cells in the order in which
-/// they were measured.
+/// A run as it is in its folder, finished or not: the head, and the cells in the order of measurement.
 pub fn read(path: &Path) -> Result<(Run, Vec<Cell>)> {
     Ok((read_head(path)?, read_cells(path)?))
 }
@@ -150,8 +148,8 @@ fn read_cells(path: &Path) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-/// Writes a value as JSON by way of another file, so that a kill leaves the old one or the new one.
-/// Errors: those of the file.
+/// Writes a value as JSON by way of another file: a kill leaves the old one or the new one. Errors: those of
+/// the file.
 pub fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::Usage(format!("{}: {error}", path.display())))?;

@@ -1,5 +1,4 @@
-//! A measurement in memory: every load gives this form, and everything that shows or keeps results
-//! takes it.
+//! A measurement in memory: every load gives this form; all display and storage of results takes it.
 //!
 //! A load fills in a [`Measured`]. A kept run writes it as a cell's folder ([`Measured::kept`]); a
 //! benchmark writes it as a line of its tables ([`crate::report::benchmark`]).
@@ -12,7 +11,7 @@ use tidelab_server::workload::steady::WarmUp;
 use super::server_files::keep_telemetry;
 use super::{Cell, CellId, Metric, Series};
 
-/// The figure that a kept cell has for the length of the warm-up.
+/// The figure of a kept cell for the length of the warm-up.
 const WARM_UP: &str = "warm_up_s";
 /// The file of a load's own seconds in a cell's folder.
 const SECONDS: &str = "seconds.csv";
@@ -41,13 +40,13 @@ impl Measured {
         }
     }
 
-    /// Whether the load came to its end and passed its checks.
+    /// True if the load came to its end and passed its checks.
     pub fn counts(&self) -> bool {
         self.cell.counts()
     }
 
     /// Writes the tables into a cell's folder and returns the cell under the run's own labels. Figures
-    /// that `metrics` does not name are left out. Errors: those of files.
+    /// outside of `metrics` are left out. Errors: those of files.
     pub fn kept(&self, id: &CellId, metrics: &[Metric], folder: &Path) -> Result<Cell> {
         let mut cell = Cell { id: id.clone(), ..self.cell.clone() };
         cell.figure(WARM_UP, self.warm_up.seconds);

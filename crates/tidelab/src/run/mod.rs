@@ -1,12 +1,12 @@
-//! The kept run: one format for every experiment, so that one report, one comparison and one import serve
-//! them all. `docs/run-format.md` describes the files.
+//! The kept run: one format for every experiment: one report, one comparison and one import serve them all.
+//! `docs/run-format.md` describes the files.
 //!
 //! A [`Run`] is the head: design, competitors, machine. Its [`Cell`]s are single measurements: one
 //! competitor, one workload, one setting, one round. A [`Measured`] is a cell in memory, with its tables
 //! by time.
 //!
-//! A [`Folder`] holds head and cells, and is written as the run goes on. A cell is there whole or not at
-//! all. A run that was ended goes on with the missing cells ([`conduct`]).
+//! A [`Folder`] holds head and cells, and is written as the run goes on. A cell is there whole or not at all.
+//! An interrupted run goes on with the missing cells ([`conduct`]).
 
 pub mod bound;
 pub mod cell;
@@ -41,13 +41,13 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub enum Role {
     /// The competitors: engines or servers. A run has one such axis.
     Competitor,
-    /// A number that is varied, as threads or a size: the x of a curve.
+    /// A varied number, as threads or a size: the x of a curve.
     Number,
     /// Anything else, as a workload, a tier, a transaction.
     Category,
 }
 
-/// One of the labels that every cell has.
+/// One of the labels of every cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// The label's name in cells, as `engine`.
@@ -56,7 +56,7 @@ pub struct Axis {
     pub title: String,
     /// The role.
     pub role: Role,
-    /// The values in the order in which they are shown; others come after them.
+    /// The values in the order of display; others come after them.
     #[serde(default)]
     pub values: Vec<String>,
 }
@@ -69,7 +69,7 @@ impl Axis {
     }
 }
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -81,7 +81,7 @@ pub enum Better {
     Neither,
 }
 
-/// One figure that cells have.
+/// One figure of cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     /// The figure's name in cells; ends with its unit, as `p99_ms`.
@@ -90,19 +90,19 @@ pub struct Metric {
     pub title: String,
     /// The unit, as `ms`, `1/s`, `B`.
     pub unit: String,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
-    /// Whether a summary shows it.
+    /// True if a summary shows it.
     pub main: bool,
 }
 
 impl Metric {
-    /// A figure that a summary shows.
+    /// A figure of the summary.
     pub fn main(name: &str, title: &str, unit: &str, better: Better) -> Metric {
         Metric { name: name.into(), title: title.into(), unit: unit.into(), better, main: true }
     }
 
-    /// A figure that only the details show.
+    /// A figure of the details only.
     pub fn detail(name: &str, title: &str, unit: &str, better: Better) -> Metric {
         Metric { main: false, ..Metric::main(name, title, unit, better) }
     }
@@ -129,7 +129,7 @@ pub struct Run {
     pub started_unix_s: u64,
     /// The same at the end; none while it is not whole.
     pub ended_unix_s: Option<u64>,
-    /// The machine; none where that is not known.
+    /// The machine; none if unknown.
     pub machine: Option<Machine>,
     /// The servers by name: the values of the axis `server` or `engine`.
     #[serde(default)]
@@ -140,12 +140,12 @@ pub struct Run {
     pub axes: Vec<Axis>,
     /// The figures of the cells, the most important one first.
     pub metrics: Vec<Metric>,
-    /// The competitor that ratios are taken against; none: the first.
+    /// The reference competitor of ratios; none: the first.
     pub reference: Option<String>,
     /// Files in addition to the cells, as paths within the folder: option files, status, logs.
     #[serde(default)]
     pub files: Vec<String>,
-    /// Sentences that the report shows with the results, for example the effect of a rule.
+    /// Sentences for the report, shown with the results, for example the effect of a rule.
     #[serde(default)]
     pub notes: Vec<String>,
     /// The speed of the loads without an engine.
@@ -156,7 +156,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that begins now, with nothing of its own yet.
+    /// A new run, with nothing of its own yet.
     pub fn new(name: &str, title: &str, kind: &str) -> Run {
         Run {
             schema_version: SCHEMA_VERSION,
@@ -180,7 +180,7 @@ impl Run {
         }
     }
 
-    /// Adds a sentence that the report shows, unless it is there already.
+    /// Adds a sentence for the report, unless it is there already.
     pub fn note(&mut self, sentence: String) {
         if !self.notes.contains(&sentence) {
             self.notes.push(sentence);

@@ -1,4 +1,4 @@
-//! The paths that an experiment works with, and the interrupt that ends it.
+//! The paths of an experiment, and its interrupt.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    /// A path that the experiment's file names.
+    /// A path named by the experiment's file.
     pub fn named(&self, path: &str) -> PathBuf {
         self.file_folder.join(path)
     }
@@ -59,7 +59,7 @@ impl Paths<'_> {
         Server::start(&wanted, self.interrupt)
     }
 
-    /// The facts of a server that was started with these settings.
+    /// The facts of a server started with these settings.
     pub fn facts(&self, settings: &[Setting], server: &Server) -> ServerFacts {
         ServerFacts::new(&self.prefix.to_string_lossy(), settings, server.variables())
     }

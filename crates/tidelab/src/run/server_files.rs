@@ -1,5 +1,4 @@
-//! The files of a server that a run keeps: option file, variables, status, and the recording alongside a
-//! load.
+//! A server's files kept by a run: option file, variables, status, and the recording alongside a load.
 
 use std::fmt::Display;
 use std::fs;
@@ -12,8 +11,7 @@ use tidelab_server::telemetry::recorder;
 
 use super::{Cell, Run};
 
-/// Puts what a server was into the run's folder, below `servers/NAME`: its option file, variables and
-/// version.
+/// Puts a server's facts into the run's folder, below `servers/NAME`: its option file, variables and version.
 pub fn note_server(run: &mut Run, folder: &Path, name: &str, server: &Server) -> Result<()> {
     let place = format!("servers/{name}");
     let path = folder.join(&place);

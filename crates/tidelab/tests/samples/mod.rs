@@ -1,7 +1,7 @@
-//! Runs that were never measured: figures from a formula and a seeded generator, the same each time.
+//! Invented runs: figures from a formula and a seeded generator, the same each time.
 //!
-//! They have everything that a report can meet: rounds, several axes, failures, histograms, series,
-//! notes, and names that try to be markup.
+//! They have everything possible in a report: rounds, several axes, failures, histograms, series, notes, and
+//! names in the form of markup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tidelab::run::{Axis, Better, Bound, Cell, CellId, Folder, Metric, Role, Run,
 use tidelab_server::server::facts::ServerFacts;
 use tidelab_server::telemetry::machine::Machine;
 
-/// A title that would run if it were markup.
+/// A title with a script, harmful as markup.
 pub const EVIL_TITLE: &str =
     "Three engines </script><script>window.pwned = 1</script> & <b>eight</b> threads";
 pub const ENGINES: [&str; 3] = ["TidesDB", "InnoDB", "MyRocks"];
@@ -51,7 +51,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// The answers of a server: its highest rate, and the number of threads from which on it bends.
+/// The answers of a server: its highest rate, and the number of threads at its bend.
 struct Shape {
     most: f64,
     bend: f64,

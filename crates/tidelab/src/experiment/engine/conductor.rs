@@ -1,7 +1,7 @@
 //! All engines in interleaved rounds, with a process for each engine and round.
 //!
-//! Memory, caches and counters of one process are nothing to the next. A process that breaks takes only
-//! its own cells with it.
+//! Memory, caches and counters of one process are nothing to the next. A broken process takes only its own
+//! cells with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use super::design::{cell_id, facts, Design, Engine, ENGINE, SERIES};
 use crate::run::folder::write_json;
 use crate::run::{conduct, Cell, Conductor, Folder, Group, Run};
 
-/// The program that measures, in the folder of this one.
+/// The measuring program, in the folder of this one.
 pub const PROGRAM: &str = "tidelab-engine";
 
-/// Name of the hidden command that measures one engine in one round.
+/// Name of the hidden command to measure one engine in one round.
 pub const ROUND_COMMAND: &str = "round";
 
-/// The task of a process that measures one engine in one round.
+/// The task of a process: one engine in one round.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RoundOrder {
     /// The design.
@@ -54,7 +54,7 @@ const ORDER: &str = "order.json";
 /// The result's file in [`RoundOrder::out`].
 pub const ROUND_RESULT: &str = "found.json";
 
-/// The program in the folder of this one, which may be this one.
+/// The program in the folder of this one, or this one itself.
 fn program() -> Result<PathBuf> {
     let this = std::env::current_exe().map_err(io_error("cannot find", "this program"))?;
     let program = this.with_file_name(PROGRAM);
@@ -80,7 +80,7 @@ impl Experiment {
         Experiment { design, work: work.to_path_buf(), interrupt }
     }
 
-    /// Measures a group in a process of its own. Gives what that left, and how it ended.
+    /// Measures a group in a process of its own. Returns its result, if any, and its exit status.
     fn spawn(&self, engine: Engine, round: u32) -> Result<(Option<RoundResult>, ExitStatus)> {
         let out = self.work.join("found");
         let _ = fs::remove_dir_all(&out);

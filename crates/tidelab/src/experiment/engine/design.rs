@@ -24,7 +24,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// All of them, those that a build lacks too.
+    /// All of them, also those missing in a build.
     pub const ALL: [Engine; 3] = [Engine::TidesDb, Engine::RocksDb, Engine::Lmdb];
 
     /// The name in tables, records and on the command line (there in any case).
@@ -93,9 +93,9 @@ pub struct Settings {
     pub block_bytes: u32,
     /// Bits of a filter for each key; 0: no filters.
     pub filter_bits: u32,
-    /// Threads that flush.
+    /// Threads for flushes.
     pub flush_threads: u32,
-    /// Threads that compact.
+    /// Threads for compactions.
     pub compaction_threads: u32,
     /// Open table files.
     pub open_files: u32,
@@ -111,9 +111,9 @@ pub enum Operation {
     FillSequential,
     /// Every row once in random order, into an empty store.
     FillRandom,
-    /// Point reads of rows that are there.
+    /// Point reads of existing rows.
     ReadRandom,
-    /// Point reads of keys that are not there, between those that are.
+    /// Point reads of missing keys, between existing ones.
     ReadMissing,
     /// The whole store, forward, again and again.
     ScanForward,
@@ -127,7 +127,7 @@ pub enum Operation {
     ScanAfterOverwrite,
     /// Point reads and overwrites by turns.
     Mixed,
-    /// Transactions that read and write several rows.
+    /// Transactions with reads and writes of several rows.
     Transactions,
     /// Half of the rows deleted, in random order.
     Delete,
@@ -139,7 +139,7 @@ use Operation::{
 };
 
 impl Operation {
-    /// All of them, in the order in which they are measured.
+    /// All of them, in measuring order.
     pub const ALL: [Operation; 12] = [
         FillSequential,
         FillRandom,
@@ -183,12 +183,12 @@ impl Operation {
         }
     }
 
-    /// Whether it changes the store.
+    /// True if it changes the store.
     pub fn writes(self) -> bool {
         matches!(self, FillSequential | FillRandom | Overwrite | Mixed | Transactions | Delete)
     }
 
-    /// Whether it reads the whole store from one end to the other.
+    /// True if it reads the whole store from one end to the other.
     pub fn is_scan(self) -> bool {
         matches!(self, ScanForward | ScanBack | ScanAfterOverwrite)
     }
@@ -218,7 +218,7 @@ pub struct Load {
     pub threads: u32,
     /// Calls of each operation but fills, scans and deletions, over all threads; in transactions the rows of all.
     pub calls: u64,
-    /// Seconds after which an operation ends instead; fills and deletions end with their last row.
+    /// Seconds until an operation ends instead; fills and deletions end with their last row.
     pub seconds: Option<f64>,
     /// Rows of one commit in fills, overwrites and deletions.
     pub batch: u32,
@@ -228,7 +228,7 @@ pub struct Load {
     pub range_rows: u64,
     /// Share of reads in the mixed operation, from 0 to 1.
     pub read_share: f64,
-    /// Rows that a transaction reads and writes.
+    /// Rows read and written by a transaction.
     pub transaction_rows: u32,
 }
 
@@ -239,7 +239,7 @@ pub const OPERATION: &str = "operation";
 /// The file of a cell's series by time.
 pub const SERIES: &str = "seconds.csv";
 
-/// The design of a run: part of its record, and of the task of each process that measures one engine.
+/// The design of a run: part of its record, and of the task of each measuring process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// The engines, in the order of the first round.
@@ -254,7 +254,7 @@ pub struct Design {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Share of a value that compresses.
+    /// Compressible share of a value.
     pub compressible: f64,
     /// The seed of all random choices. Each round derives its own from it, the same for all engines.
     pub seed: u64,
@@ -262,7 +262,7 @@ pub struct Design {
     pub load: Load,
     /// The settings of the engines.
     pub settings: Settings,
-    /// Seconds at most for an engine to finish what it has put off.
+    /// Seconds at most for an engine to finish its deferred work.
     pub quiet_limit_s: u32,
 }
 
@@ -278,7 +278,7 @@ pub fn cell_id(engine: Engine, operation: Operation, round: u32) -> CellId {
     CellId::new([(ENGINE, engine.name().to_string()), (OPERATION, operation.name().to_string())], round)
 }
 
-/// The figures that cells have, the most important one first.
+/// The figures of cells, the most important one first.
 pub fn metrics() -> Vec<Metric> {
     use Better::{Higher, Lower, Neither};
     vec![
@@ -340,13 +340,13 @@ pub fn describe(run: &mut Run, design: &Design) {
     run.notes = notes(design);
 }
 
-/// The engine that ratios are taken against: RocksDB, or without it the first other than TidesDB.
+/// The reference engine of ratios: RocksDB, or without it the first other than TidesDB.
 pub fn reference(engines: &[Engine]) -> Option<Engine> {
     let other = || engines.iter().copied().find(|engine| *engine != Engine::TidesDb);
     engines.iter().copied().find(|engine| *engine == Engine::RocksDb).or_else(other)
 }
 
-/// Facts of the compared engines that a reader must know.
+/// Facts of the compared engines for a reader.
 fn notes(design: &Design) -> Vec<String> {
     let mut notes = vec![
         "Bytes written are those of all write calls of the process, logs included; latencies of scans are \

@@ -1,7 +1,7 @@
 //! The kind `engine`: the bare engine alongside RocksDB and LMDB.
 //!
 //! The program `tidelab-engine` links the three and measures. Its tasks and the order of its rounds stand
-//! here, so that this program links none of them.
+//! here, so this program links none of them.
 
 mod conductor;
 mod design;
@@ -23,7 +23,7 @@ use crate::run::Run;
 pub const MIN_KEY: usize = 8;
 /// Most bytes of a key: LMDB's bound.
 pub const MAX_KEY: usize = 511;
-/// Least bytes of a value: what says whose it is.
+/// Least bytes of a value: its identification.
 pub const MIN_VALUE: usize = 12;
 
 /// The options of the file; the program's options have the same names.
@@ -43,7 +43,7 @@ pub struct Options {
     pub key_size: usize,
     /// Bytes of a value.
     pub value_size: usize,
-    /// Share of a value that compresses, from 0 to 1.
+    /// Compressible share of a value, from 0 to 1.
     pub compressible: f64,
     /// Threads.
     pub threads: u32,
@@ -61,7 +61,7 @@ pub struct Options {
     pub read_share: f64,
     /// Rows of a transaction.
     pub transaction_rows: u32,
-    /// The moment at which a commit is answered.
+    /// The moment of a commit's answer.
     pub sync: Sync,
     /// Compression of blocks.
     pub compression: Compression,
@@ -71,16 +71,16 @@ pub struct Options {
     pub write_buffer: u64,
     /// Bits of a filter for each key; 0: no filters.
     pub filter_bits: u32,
-    /// Threads that flush, and threads that compact.
+    /// Threads for flushes, and threads for compactions.
     pub background_threads: u32,
-    /// Seconds at most for an engine to finish what it has put off.
+    /// Seconds at most for an engine to finish its deferred work.
     pub quiet_limit: u32,
     /// The seed of all random choices.
     pub seed: u64,
 }
 
 impl Options {
-    /// The design of these options. Errors name an option that makes no sense.
+    /// The design of these options. Errors name a senseless option.
     pub fn design(&self) -> Result<Design> {
         let share = |share: f64| (0.0..=1.0).contains(&share);
         let bounds = [

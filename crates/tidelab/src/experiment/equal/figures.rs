@@ -3,7 +3,7 @@
 
 use crate::run::{Better, Cell, Metric};
 
-/// The figure that caches are chosen by.
+/// The figure for choosing caches.
 pub const RATE: &str = "transactions_per_s";
 
 /// The figures of the cells, the most important one first.
@@ -30,7 +30,7 @@ pub fn metrics() -> Vec<Metric> {
     ]
 }
 
-/// Puts in what a number of transactions cost together: CPU and bytes.
+/// Adds the cost of a number of transactions together: CPU and bytes.
 pub fn for_each(cell: &mut Cell, transactions: f64, cpu_s: f64, after_s: f64, written_bytes: f64) {
     cell.figure("transaction_cpu_us", cpu_s * 1e6 / transactions);
     cell.figure("after_cpu_us", after_s * 1e6 / transactions);

@@ -23,9 +23,9 @@ use crate::report::progress::tpcc::Progress;
 use crate::report::sparks::Sparks;
 use crate::run::Run;
 
-/// The cache of a server that only loads, in megabytes.
+/// The cache of a server for loading only, in megabytes.
 const LOADING_CACHE_MB: u64 = 1024;
-/// So long at most until a loaded server is idle: what it put off belongs to the load.
+/// The longest wait until a loaded server is idle: its deferred work belongs to the load.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
 impl Conductor<'_> {

@@ -51,7 +51,7 @@ impl Conductor<'_> {
         Ok(path)
     }
 
-    /// Measures a cell. A load that fails fails the cell. Errors: nothing more can be measured.
+    /// Measures a cell. A failed load fails the cell. Errors: nothing more can be measured.
     pub(super) fn measure_one(
         &self,
         family: Family,
@@ -93,7 +93,7 @@ impl Conductor<'_> {
         Duration::from_secs(u64::from(self.options.settle_s))
     }
 
-    /// sysbench's own scripts, and that of random keys.
+    /// sysbench's own scripts, and the script of random keys.
     fn sysbench(
         &self,
         family: Family,

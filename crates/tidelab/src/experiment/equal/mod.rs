@@ -2,11 +2,11 @@
 //! cache (`docs/experiments/equal-memory.md`).
 //!
 //! First every engine is tried with some sizes of its cache on one workload, within each limit. The best of
-//! them is its cache for everything else within that limit. Then come the families of workloads: sysbench's,
+//! them is its cache for everything else within the limit. Then come the families of workloads: sysbench's,
 //! random keys, large values, TPC-C, the insert benchmark.
 //!
 //! A family is loaded once for an engine. Its data directory is set aside and copied onto the disk for each
-//! server, which starts with an empty page cache in its groups.
+//! server; a server starts with an empty page cache in its groups.
 
 mod figures;
 mod images;
@@ -44,9 +44,9 @@ pub struct Options {
     memory_limits_mb: Vec<u64>,
     /// Without it servers are on the data directory's own disk.
     steady_disk_mb: Option<u64>,
-    /// Sizes of the caches that are tried, in percent of the limit.
+    /// Cache sizes to try, in percent of the limit.
     cache_percents: Vec<u64>,
-    /// The workload of `oltp` that they are tried on.
+    /// The workload of `oltp` for the trial.
     cache_workload: Workload,
     rounds: u32,
     threads: u32,
@@ -126,10 +126,10 @@ struct Iibench {
     load: QueueKeys,
 }
 
-/// Rows above which the script's keys would not be whole numbers any more.
+/// The most rows with whole numbers as the script's keys.
 const MOST_KEYS: u64 = 1_500_000;
 
-/// Workloads that share a load.
+/// Workloads with a shared load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Family {
     Oltp,
@@ -200,8 +200,8 @@ impl Options {
         }
     }
 
-    /// Seconds that a family takes on one engine within one limit, without its load; the insert benchmark
-    /// inserts for `inserts_s`.
+    /// Seconds of a family on one engine within one limit, without its load; the insert benchmark inserts for
+    /// `inserts_s`.
     fn seconds_of(&self, family: Family, inserts_s: u32) -> u32 {
         let each = self.warm_up_s + self.time_s + self.settle_s;
         match family {
@@ -396,7 +396,7 @@ fn percent(percent: &u64) -> String {
     format!("{percent} %")
 }
 
-/// The best of the tried sizes for an engine within a limit, in percent, and the rates of all that lived.
+/// The best of the tried sizes for an engine within a limit, in percent, and the rates of all survivors.
 fn best_cache(cells: &[Cell], engine: Engine, limit: &str) -> (Option<u64>, BTreeMap<u64, f64>) {
     let tried: BTreeMap<u64, f64> = cells
         .iter()

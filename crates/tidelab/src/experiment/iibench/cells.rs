@@ -1,4 +1,4 @@
-//! Measured tasks in the form in which runs are kept.
+//! Measured tasks in the form of kept runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -98,7 +98,7 @@ pub fn metrics() -> Vec<Metric> {
     all
 }
 
-/// Puts what was measured into a cell, and its series into the cell's folder.
+/// Puts the measurements into a cell, and its series into the cell's folder.
 pub fn fill(cell: &mut Cell, measured: &Measured, space: Option<Space>, folder: &Path) -> Result<()> {
     let outcome = &measured.outcome;
     let seconds = outcome.seconds.max(1e-3);
@@ -178,7 +178,7 @@ pub fn fill(cell: &mut Cell, measured: &Measured, space: Option<Space>, folder: 
     Ok(())
 }
 
-/// Whether a group's latencies stayed the same over a task.
+/// The flatness of a group's latencies over a task.
 pub fn flatness(measured: &Measured, group: Group) -> Option<Flatness> {
     Flatness::of(measured.windows.get(&group)?, measured.outcome.seconds)
 }

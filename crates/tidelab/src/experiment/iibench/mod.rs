@@ -51,7 +51,7 @@ pub struct Options {
     /// Keys of a queue for all phases.
     #[serde(default)]
     defaults: Keys,
-    /// Those of the phases, in the order in which they run.
+    /// Those of the phases, in running order.
     load: Keys,
     mixed: Option<Keys>,
     delete: Option<Keys>,
@@ -72,8 +72,7 @@ pub struct Conductor<'a> {
 }
 
 impl<'a> Conductor<'a> {
-    /// For these options; the run gets its axes and metrics. Errors: what the options say makes no
-    /// sense.
+    /// For these options; the run gets its axes and metrics. Errors: senseless options.
     pub fn open(options: Options, paths: Paths<'a>, run: &mut Run) -> Result<Conductor<'a>> {
         let wrong = |what: &str| Error::Usage(format!("{}: {what}", run.name));
         if options.engines.is_empty() || options.rounds == 0 {
@@ -222,7 +221,7 @@ impl<'a> Conductor<'a> {
         Ok(failures.is_empty())
     }
 
-    /// The files of a turn that failed stay, under a name of their own.
+    /// The files of a failed turn stay, under a name of their own.
     fn preserve(&self, engine: Engine, round: u32) -> Result<()> {
         let from = self.paths.data.join("server");
         let to = self.paths.data.join(format!("failed-{}-{round}", engine.database()));
@@ -262,7 +261,7 @@ impl run::Conductor for Conductor<'_> {
         Ok(())
     }
 
-    /// The writers of the phases without a rate, which reach their limit where nothing is kept.
+    /// The writers of the phases without a rate: they reach their limit on tables without storage.
     fn unbounded(&self) -> Vec<Unbounded> {
         let tasks = self.tasks(self.options.engines[0], Path::new("/"), 0).unwrap_or_default();
         let phases = self.phases.iter().zip(&tasks);

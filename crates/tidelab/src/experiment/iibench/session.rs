@@ -13,11 +13,11 @@ use tidelab_server::workload::iibench::runner::{is_last_on_its_table, Measured, 
 use super::cells::{self, flatness};
 use crate::run::{now_unix_s, Cell, CellId, Folder, Run};
 
-/// Runs a queue into a folder, whose head is `run`. `server` is the server's process where it is
-/// on this machine. True: all tasks came to their end and their tables hold what was acknowledged.
+/// Runs a queue into a folder with the head `run`. `server` is the server's process if it is on this machine.
+/// True: all tasks came to their end and their tables hold every acknowledged row.
 ///
-/// A task that cannot run fails the cell of its own, and the next one is begun: the published
-/// benchmark goes on too. An interrupt ends the queue.
+/// A task unable to run fails its own cell, and the next one is begun: the published benchmark goes on too.
+/// An interrupt ends the queue.
 pub fn run(
     tasks: &[Task],
     run: &mut Run,

@@ -1,4 +1,4 @@
-//! The reasons for which an engine cannot be measured on a server.
+//! Reasons against measuring an engine on a server.
 
 use tidelab_server::error::Result;
 use tidelab_server::server::catalogue::{self, Entry};
@@ -20,7 +20,7 @@ pub(super) fn lacks_by_name(entry: &Entry, engine: Engine) -> Option<String> {
     }
 }
 
-/// The server of `make setup` that has this one's release: a plugin built for that one is taken by this one.
+/// The server of `make setup` with this one's release: both take the same plugin.
 pub(super) fn setup_server(installation: &Installation) -> Result<Option<Entry>> {
     let cache = catalogue::cache();
     for entry in catalogue::setup_entries() {

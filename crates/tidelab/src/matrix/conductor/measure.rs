@@ -52,8 +52,8 @@ impl Matrix<'_> {
         Ok(workload.row_change(run.report.measured.writes, run.report.measured.retried_errors))
     }
 
-    /// Measures one cell; the number of rows changes by at least and at most what is returned, unless
-    /// the cell has no figures.
+    /// Measures one cell; returns the least and the greatest change of the number of rows, unless the cell
+    /// has no figures.
     fn cell(
         &self,
         running: &mut MeasuredServer<'_>,
@@ -173,7 +173,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// The cells of a part that are not measured have failed.
+    /// Fails the unmeasured cells of a part.
     fn give_up(&self, part: &Part, folder: &mut Folder, why: &str) -> Result<()> {
         eprintln!("      FAILED {why}");
         for planned in &part.cells {
@@ -184,7 +184,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// Keeps what the server was in the run's folder.
+    /// Keeps the server's facts in the run's folder.
     fn keep_server(
         &self,
         running: &MeasuredServer<'_>,
@@ -283,7 +283,7 @@ impl Matrix<'_> {
     }
 }
 
-/// Adds a failure to a cell that is in the folder already; its files stay.
+/// Adds a failure to a cell already in the folder; its files stay.
 fn blame(folder: &mut Folder, id: &crate::run::CellId, why: &str) -> Result<()> {
     let there = cell_folder(folder.path(), id);
     let head = there.join("cell.json");

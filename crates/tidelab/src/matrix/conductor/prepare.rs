@@ -1,5 +1,5 @@
-//! The tables of a part: loaded once for each competitor and tier, set aside, and put under the server that
-//! is measured.
+//! The tables of a part: loaded once for each competitor and tier, set aside, and put under the measured
+//! server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -84,7 +84,7 @@ impl Matrix<'_> {
         options
     }
 
-    /// Makes the database and fills the tables, on a server that runs.
+    /// Makes the database and fills the tables, on a running server.
     fn load(&self, running: &MeasuredServer<'_>, part: &Part) -> Result<()> {
         let address = running.address();
         let database = part.competitor.engine.database();
@@ -105,7 +105,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// Sees to it that data for a part lie in their folder.
+    /// Makes the data of a part in their folder, unless they are there.
     fn prepare(&self, part: &Part, prefix: &Path, settings: &[Setting]) -> Result<PathBuf> {
         let folder = self.prepared_folder(part);
         let recipe = self.recipe(part, settings)?;

@@ -1,4 +1,4 @@
-//! The figures of one sysbench run, by the names that cells have for them.
+//! The figures of one sysbench run, by their names in cells.
 
 use tidelab_server::telemetry::disk::Space;
 use tidelab_server::telemetry::process::Moment;
@@ -11,7 +11,7 @@ use crate::run::{Better, Metric};
 pub const SECONDS: [&str; 6] =
     ["transactions_per_s", "statements_per_s", "p95_ms", "errors_per_s", "server_cpus", "resident_bytes"];
 
-/// The figures of kept cells, the most important one first. Other kinds that run sysbench use them too.
+/// The figures of kept cells, the most important one first. Other kinds with sysbench use them too.
 pub fn metrics() -> Vec<Metric> {
     use Better::{Higher, Lower, Neither};
     vec![

@@ -1,7 +1,7 @@
 //! sysbench on the engines of one running server: carries out the steps of a plan, records the results.
 //!
-//! A load that fails fails its cell, and the experiment goes on. The experiment ends early only when
-//! the server is gone or after an interrupt; the measurements so far are kept.
+//! A failed load fails its cell, and the experiment goes on. The experiment ends early only when the server
+//! is gone or after an interrupt; the measurements so far are kept.
 
 pub mod figures;
 
@@ -40,26 +40,25 @@ pub struct Design {
     pub workloads: Vec<Workload>,
     /// Rounds.
     pub rounds: u32,
-    /// Size of tables and load. Its `warm_up_s` is the least that a warm-up takes.
+    /// Size of tables and load. Its `warm_up_s` is the least duration of a warm-up.
     pub load: Load,
-    /// The most that it takes until the rates are steady, in seconds; no more than `warm_up_s`: it is
-    /// fixed.
+    /// Seconds at most until the rates are steady; no more than `warm_up_s`: it is fixed.
     pub warm_up_limit_s: u32,
-    /// Seconds of updates right before each workload that only reads; 0 for none.
+    /// Seconds of updates right before each read-only workload; 0 for none.
     pub update_s: u32,
     /// Seconds at most to wait until the server is idle after each run.
     pub settle_s: u32,
 }
 
-/// Seconds of a window of a warm-up, and of the sysbench process that fills it.
+/// Seconds of a window of a warm-up, and of its sysbench process.
 const WINDOW_S: u32 = 3;
 /// The seeds of a warm-up's processes lie so far apart, and from those of the measured runs.
 const SEED_STEP: u32 = 1_000_000;
 
 impl Design {
-    /// The rule that ends the warm-up of a workload, apart from `load.warm_up_s`, which belongs to the
-    /// measured process. A workload that changes the number of rows has a fixed warm-up: each further
-    /// second would change the measured tables.
+    /// The rule for the end of a workload's warm-up, apart from `load.warm_up_s` of the measured process. A
+    /// workload with inserts or deletes has a fixed warm-up: each further second would change the measured
+    /// tables.
     pub fn warm_up(&self, workload: Workload) -> Rule {
         if workload.changes_row_count() {
             return Rule::fixed(0);
@@ -101,7 +100,7 @@ pub struct AtEnd {
     pub space: Space,
 }
 
-/// Statistics that an engine's tables got after they were made.
+/// Statistics of an engine's new tables.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Statistics {
     /// The engine.
@@ -116,11 +115,11 @@ pub struct Statistics {
 /// The results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The measurements in the order in which they were made; the labels are `engine` and `workload`.
+    /// The measurements in the order of making; the labels are `engine` and `workload`.
     pub cells: Vec<Measured>,
     /// The engines' tables after the last round.
     pub at_end: Vec<AtEnd>,
-    /// Each ANALYZE of an engine's tables, in the order in which they ran.
+    /// Each ANALYZE of an engine's tables, in running order.
     pub analyses: Vec<Statistics>,
     /// Why it ended before its last step.
     pub ended_early: Option<String>,
@@ -156,7 +155,7 @@ pub struct Experiment<'a> {
 /// The state of an engine's tables.
 #[derive(Clone, Debug, Default)]
 struct Tables {
-    /// The rows that they must have; unknown after a run that failed.
+    /// Their expected rows; unknown after a failed run.
     expected: Option<Expected>,
     /// Runs on them since they were made, as places in the record.
     cells: Vec<usize>,
@@ -165,7 +164,7 @@ struct Tables {
 }
 
 impl<'a> Experiment<'a> {
-    /// For a server that runs.
+    /// For a running server.
     pub fn new(
         design: &'a Design,
         server: &'a mut Server,
@@ -396,7 +395,7 @@ impl<'a> Experiment<'a> {
         Sysbench { socket: self.server.socket(), server: self.server.pid(), load, interrupt: self.interrupt }
     }
 
-    /// Work that one engine put off must not run in the time of the next.
+    /// One engine's deferred work must not run in the time of the next.
     fn settle(&self) -> Result<()> {
         let limit = Duration::from_secs(u64::from(self.design.settle_s));
         idle::wait(self.server.pid(), limit, self.interrupt)
@@ -412,8 +411,8 @@ struct Warmed {
     retried_errors: u64,
 }
 
-/// Runs a workload in processes of a window each, until the rule says that it is warm. A process ends
-/// by itself, so that its counters are whole and the rows that it changed are known.
+/// Runs a workload in processes of a window each, until it is warm by the rule. A process ends by itself, so
+/// its counters are whole and its changes of rows are known.
 fn warm_up(
     sysbench: &Sysbench<'_>,
     rule: Rule,

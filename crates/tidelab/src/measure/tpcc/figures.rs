@@ -1,7 +1,7 @@
-//! The figures of one TPC-C load, by the names that cells have for them.
+//! The figures of one TPC-C load, by their names in cells.
 //!
-//! The figures of one transaction begin with its name: `NEWORD_p99_ms`, `NEWORD_calls`. A transaction
-//! that failed counts by its error's number, as in `NEWORD_failed_1213`.
+//! The figures of one transaction begin with its name: `NEWORD_p99_ms`, `NEWORD_calls`. A failed transaction
+//! counts by its error's number, as in `NEWORD_failed_1213`.
 
 use tidelab_server::latency::LatencyFigures;
 use tidelab_server::telemetry::disk::Space;
@@ -58,9 +58,9 @@ pub fn metrics() -> Vec<Metric> {
     all
 }
 
-/// The figures of a load. `after_s` is the CPU time that the server took after it, in seconds. CPU
-/// times are for one transaction of any kind, in microseconds; sizes are in bytes. `tpm` counts
-/// transactions that were rolled back as the specification wants, and none that failed.
+/// The figures of a load. `after_s` is the server's CPU time after it, in seconds. CPU times are for one
+/// transaction of any kind, in microseconds; sizes are in bytes. `tpm` counts transactions rolled back by the
+/// specification, and no failed ones.
 pub fn figures(outcomes: &Outcomes, after_s: f64, space: Space) -> Vec<(String, f64)> {
     let (begin, end) = (&outcomes.begin, &outcomes.end);
     let seconds = (end.at - begin.at).as_secs_f64();

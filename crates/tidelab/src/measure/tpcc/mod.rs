@@ -1,9 +1,8 @@
 //! TPC-C on several engines. Each engine has a server of its own and is loaded once; every round starts
 //! on the same loaded data. Rounds interleave the engines.
 //!
-//! The loaded data directory is set aside and copied back before each round; the last round moves it. A
-//! copy takes a fraction of a load's time. All rounds begin on the same files, with a server that was
-//! just started.
+//! The loaded data directory is set aside and copied back before each round; the last round moves it. A copy
+//! takes a fraction of a load's time. All rounds begin on the same files, with a server just started.
 //!
 //! A cell counts only if the conditions hold afterwards and the tables grew as the clients were told. The
 //! number of new orders and the number of order numbers given out must be the same.
@@ -48,12 +47,12 @@ pub struct Design {
     pub scale: Scale,
     /// Users of the measured load.
     pub users: u32,
-    /// Users that fill the tables.
+    /// Users for filling the tables.
     pub build_users: u32,
     /// Seconds before the measured time; the least, where there is a limit.
     pub ramp_up_s: u32,
-    /// Seconds after which the measured time begins although the rate is not steady. No more than
-    /// `ramp_up_s`: the ramp-up is fixed.
+    /// Seconds until the measured time begins, even at an unsteady rate. No more than `ramp_up_s`: the
+    /// ramp-up is fixed.
     pub ramp_up_limit_s: u32,
     /// Measured seconds.
     pub duration_s: u32,
@@ -61,7 +60,7 @@ pub struct Design {
     pub settle_s: u32,
     /// The seed of all random values; round r adds r to it.
     pub seed: u64,
-    /// The option file that the settings come from; none for the laboratory's own.
+    /// The option file of the settings; none for the laboratory's own.
     pub options: Option<String>,
     /// By how much its sizes of memory were scaled.
     pub memory_scale: f64,
@@ -98,35 +97,35 @@ pub struct Loaded {
     pub rows: u64,
     /// Seconds.
     pub seconds: f64,
-    /// The statistics that the tables got after them.
+    /// The tables' statistics after them.
     pub analyzed: Analyzed,
-    /// The server's CPU time meanwhile, in seconds; that of the statistics included.
+    /// The server's CPU time meanwhile, in seconds; the statistics' included.
     pub server_cpu_s: f64,
     /// The files after the server ended in order.
     pub space: Space,
 }
 
-/// All that was recorded.
+/// All records.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The loads.
     pub loads: Vec<Loaded>,
-    /// The runs in the order in which they were made.
+    /// The runs in the order of making.
     pub cells: Vec<Measured>,
     /// The facts of each engine's server.
     pub servers: BTreeMap<Engine, ServerFacts>,
-    /// Files that were put into [`Place::kept`].
+    /// Files put into [`Place::kept`].
     pub files: Vec<String>,
     /// Why it ended before its last step.
     pub ended_early: Option<String>,
 }
 
-/// A measurement that is to be made, without figures.
+/// A measurement to be made, without figures.
 pub fn measurement(engine: Engine, round: u32, seed: u64) -> Measured {
     Measured::new(CellId::new([("engine", engine.to_string())], round), seed, figures::SECONDS)
 }
 
-/// The step that [`Watcher::begins`] gets when the load begins.
+/// The step for [`Watcher::begins`] at the beginning of the load.
 pub const RUNNING: &str = "running";
 
 /// Sees the steps of a run, to show them.
@@ -143,7 +142,7 @@ pub trait Watcher {
     fn measured(&mut self, measured: &Measured);
 }
 
-/// The parts that all servers have in common.
+/// The common parts of all servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The installed MariaDB.
@@ -152,12 +151,12 @@ pub struct Place<'a> {
     pub plugin: &'a Path,
     /// The servers' allocator, where it is not the C library's.
     pub allocator: Option<Allocator>,
-    /// The groups that servers join, by their `cgroup.procs`.
+    /// The groups for servers to join, by their `cgroup.procs`.
     pub groups: &'a [PathBuf],
     /// The directory of servers and loaded data; each server is in `server` below it.
     pub directory: &'a Path,
-    /// The folder of the one cell that is measured, which gets the server's option file, variables and
-    /// status; none where no run is kept.
+    /// The folder of the measured cell: gets the server's option file, variables and status. None without a
+    /// kept run.
     pub kept: Option<&'a Path>,
 }
 
@@ -193,9 +192,9 @@ impl<'a> Experiment<'a> {
         self.record
     }
 
-    /// One round on one engine. Loads the engine's tables first, unless an earlier call did. The loaded
-    /// data stay for the rounds that follow; after the design's last round they are gone. Errors: nothing
-    /// more can be measured.
+    /// One round on one engine. Loads the engine's tables first, unless an earlier call did. The loaded data
+    /// stay for the following rounds; after the design's last round they are gone. Errors: nothing more can
+    /// be measured.
     pub fn one(mut self, engine: Engine, round: u32) -> Result<Record> {
         let made = fs::read_to_string(self.made(engine)).unwrap_or_default();
         if made != self.recipe(engine) {
@@ -221,7 +220,7 @@ impl<'a> Experiment<'a> {
         self.place.directory.join("loaded").join(engine.database())
     }
 
-    /// The file that says how the loaded data were made; it is there only while they are whole.
+    /// The file with the recipe of the loaded data; it exists only while they are whole.
     fn made(&self, engine: Engine) -> PathBuf {
         self.frozen(engine).with_extension("made")
     }
@@ -333,7 +332,7 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// The files of a run that failed its checks stay, under a name of their own.
+    /// The files of a run with failed checks stay, under a name of their own.
     fn preserve(&self, engine: Engine, round: u32) -> Result<()> {
         let from = self.place.directory.join("server");
         let to = self.place.directory.join(format!("failed-{}-{round}", engine.database()));

@@ -20,12 +20,12 @@ use super::figures::{figures, seconds};
 use super::{Design, Watcher, RUNNING};
 use crate::run::Measured;
 
-/// A server that runs, and the database in it.
+/// A running server, and the database in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// Its address.
     pub address: &'a Address,
-    /// Its process; none where that is not known.
+    /// Its process; none if unknown.
     pub process: Option<u32>,
     /// The engine of the tables.
     pub engine: Engine,
@@ -36,21 +36,21 @@ pub struct Target<'a> {
     pub recorded: Option<&'a Path>,
 }
 
-/// Tables that were filled.
+/// Filled tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Filled {
     /// Rows of all tables.
     pub rows: u64,
-    /// Seconds that filling them took.
+    /// Seconds for filling them.
     pub seconds: f64,
-    /// The statistics that they got afterwards.
+    /// Their statistics afterwards.
     pub analyzed: Analyzed,
 }
 
 /// No ANALYZE of a table takes longer than this.
 const ANALYZE_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Fills the tables, which must be there and empty, and gives the optimizer statistics of them.
+/// Fills the existing, empty tables, and gives the optimizer statistics of them.
 pub fn load(
     target: &Target<'_>,
     design: &Design,
@@ -81,8 +81,8 @@ pub fn load(
     Ok(Filled { rows, seconds, analyzed })
 }
 
-/// One run on tables that are filled, with its checks. The cell gets its figures and failures. Errors:
-/// the run did not come to its end. `space` gives the size of the engine's files.
+/// One run on filled tables, with its checks. The cell gets its figures and failures. Errors: the run did not
+/// come to its end. `space` gives the size of the engine's files.
 pub fn run_on(
     target: &Target<'_>,
     design: &Design,
@@ -137,13 +137,12 @@ pub fn run_on(
     Ok(())
 }
 
-/// The figure for the seconds that the check of the conditions took.
+/// The figure for the seconds of the check of the conditions.
 pub const CHECK: &str = "check_s";
-/// Connections that read the tables for the check at once.
+/// Parallel connections of the check for reading the tables.
 const READERS: u32 = 4;
 
-/// Whether the order numbers that were given out are those of the orders that clients were
-/// told of.
+/// Compares the order numbers given out with the orders reported to clients.
 pub fn compare(outcomes: &Outcomes, in_tables: i64) -> Option<String> {
     if i64::try_from(outcomes.orders_in_all) == Ok(in_tables) || !outcomes.errors.is_empty() {
         return None;

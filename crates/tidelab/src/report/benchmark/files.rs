@@ -83,12 +83,12 @@ pub fn json(benchmark: &Benchmark) -> Result<String> {
     Ok(text + "\n")
 }
 
-/// Plain data as JSON, which cannot fail for it.
+/// Plain data as JSON: it cannot fail.
 pub(super) fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
 
-/// A figure as JSON: counts and bytes are whole numbers, a number that is not finite is null.
+/// A figure as JSON: counts and bytes are whole numbers, a non-finite number is null.
 pub(super) fn figure(name: &str, of: f64) -> Value {
     const COUNTS: [&str; 6] =
         ["transactions", "statements", "retried_errors", "calls", "failed", "rolled_back"];
@@ -137,9 +137,9 @@ fn cell_value(benchmark: &Benchmark, measured: &Measured) -> Value {
     Value::Object(fields)
 }
 
-/// The figures of a cell; null for a load that did not come to its end.
+/// The figures of a cell; null for an unfinished load.
 fn figures_value(benchmark: &Benchmark, cell: &Cell) -> Value {
-    /// The figures that `space` holds.
+    /// The figures of `space`.
     const SPACE: [&str; 2] = ["data_bytes", "log_bytes"];
     if cell.figures.is_empty() {
         return Value::Null;
@@ -270,7 +270,7 @@ pub(super) mod tests {
     use super::super::sysbench::tests::sample;
     use super::*;
 
-    /// Compares files with those that an earlier version wrote for the same measurements.
+    /// Compares files with an earlier version's for the same measurements.
     pub(in super::super) fn same_as_before(name: &str, paths: &[PathBuf]) {
         let before = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/results").join(name);
         for path in paths {

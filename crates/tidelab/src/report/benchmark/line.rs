@@ -6,17 +6,17 @@ use super::Benchmark;
 use crate::report::groups::{Group, Summary};
 use crate::run::{Axis, Cell, Metric, Role};
 
-/// One line. A combination that was not measured has a line too.
+/// One line. An unmeasured combination has a line too.
 pub struct Line<'a> {
     /// The axes and the values of this line, in the run's order.
     pub labels: Vec<(&'a Axis, &'a str)>,
-    /// Rounds that count.
+    /// Counted rounds.
     pub rounds: usize,
     /// The reasons why other rounds do not count. A line with any has no figures.
     pub failures: &'a [String],
     group: Option<&'a Group>,
     metrics: &'a [Metric],
-    /// The cells that count.
+    /// The counted cells.
     cells: Vec<&'a Cell>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Line<'a> {
         self.workload().into_iter().chain([self.engine()]).collect::<Vec<_>>().join(" on ")
     }
 
-    /// Whether figures may be shown.
+    /// True if figures may be shown.
     pub fn is_sound(&self) -> bool {
         self.failures.is_empty() && self.rounds > 0
     }
@@ -116,17 +116,17 @@ impl<'a> Line<'a> {
         self.cells.iter().filter_map(move |cell| cell.figures.get(figure).copied())
     }
 
-    /// The sum over the rounds that count.
+    /// The sum over the counted rounds.
     pub fn sum(&self, figure: &str) -> f64 {
         self.all(figure).sum()
     }
 
-    /// The greatest of the rounds that count; 0 without any.
+    /// The greatest of the counted rounds; 0 without any.
     pub fn greatest(&self, figure: &str) -> f64 {
         self.all(figure).fold(0.0, f64::max)
     }
 
-    /// The sum of all figures whose name begins so, over the rounds that count.
+    /// The sum of all figures with this beginning of the name, over the counted rounds.
     pub fn sum_of_all(&self, start: &str) -> f64 {
         let of = |cell: &&Cell| -> f64 {
             cell.figures.iter().filter(|(name, _)| name.starts_with(start)).map(|(_, value)| value).sum()

@@ -32,18 +32,18 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Benchmark {
     /// The head: name, machine, servers, design, axes and metrics.
     pub run: Run,
-    /// The measurements in the order in which they were made.
+    /// The measurements in the order of making.
     pub cells: Vec<Measured>,
-    /// Whether the run is too short for a measurement, as that of `demo`.
+    /// True if the run is too short for a measurement, as `demo`'s.
     pub short_run: bool,
     /// The duration in seconds.
     pub took_s: f64,
-    /// The part that depends on the load.
+    /// The load's own part.
     pub load: Box<dyn Load>,
 }
 
 impl Benchmark {
-    /// Whether everything was measured and passed its checks.
+    /// True if everything was measured and passed its checks.
     pub fn good(&self) -> bool {
         self.run.ended_early.is_none() && self.cells.iter().all(Measured::counts)
     }
@@ -60,7 +60,7 @@ impl Benchmark {
 pub enum Statistic {
     /// Median, least, greatest and interquartile range.
     Spread,
-    /// The ratio to the reference of the figure that is named here.
+    /// The ratio to the reference of the named figure.
     Ratio(&'static str),
     /// The sum over the rounds.
     Sum,
@@ -76,11 +76,11 @@ pub struct Names {
     pub summary: &'static [&'static str],
     /// The columns of `NAME-cells.csv` after the labels.
     pub cells: &'static [&'static str],
-    /// Columns of cells that stand next to a cell's `figures` in `NAME.json`. A failed cell has 0 there.
+    /// Columns next to a cell's `figures` in `NAME.json`. A failed cell has 0 there.
     pub checks: &'static [&'static str],
 }
 
-/// A CSV file that one load alone writes.
+/// A CSV file of one load alone.
 pub struct FurtherTable {
     /// The file's name after `NAME-`.
     pub ending: &'static str,
@@ -90,7 +90,7 @@ pub struct FurtherTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The parts of files and table that depend on the load.
+/// The load's own parts of files and table.
 pub trait Load {
     /// The names of its figures.
     fn names(&self) -> &'static Names;
@@ -114,7 +114,7 @@ pub trait Load {
 
     /// The first lines of the table: the load and its settings.
     fn heading(&self) -> Vec<String>;
-    /// The two lines above the table's columns; `reference` is the engine that ratios are taken against.
+    /// The two lines above the table's columns; `reference` is the reference engine of ratios.
     fn columns(&self, reference: &str) -> [String; 2];
     /// The start of a table's line; `first` is false where only the engine differs from the line above.
     fn label(&self, line: &Line<'_>, first: bool) -> String;

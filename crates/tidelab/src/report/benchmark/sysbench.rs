@@ -9,7 +9,7 @@ use crate::measure::sysbench::{AtEnd, Design, Statistics};
 use crate::report::quantity::grouped;
 use crate::run::Run;
 
-/// The load and the facts that only it has.
+/// The load and its own facts.
 pub struct Sysbench {
     /// sysbench's version.
     pub program: String,

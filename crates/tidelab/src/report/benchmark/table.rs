@@ -1,4 +1,4 @@
-//! The table of a benchmark for a terminal, and the pieces that the loads' own sections use.
+//! The table of a benchmark for a terminal, and pieces for the loads' own sections.
 
 use tidelab_server::statistics::{Ratio, Resolution, Verdict};
 use tidelab_server::telemetry::machine::Machine;
@@ -50,7 +50,7 @@ pub fn render(benchmark: &Benchmark, color: bool) -> String {
     text
 }
 
-/// The lines that make figures doubtful or void: other work, unsteady warm-ups, failures.
+/// Reasons for doubtful or void figures, a line each: other work, unsteady warm-ups, failures.
 fn doubts(benchmark: &Benchmark, lines: &[Line<'_>], paint: &Paint) -> Vec<String> {
     let mut all = Vec::new();
     let other = lines.iter().map(|line| line.greatest("other_cpus")).fold(0.0, f64::max);
@@ -128,7 +128,7 @@ pub(super) fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
     }
 }
 
-/// The number of rounds that would tell 5 % apart at the noise of these ratios; none after one round.
+/// The number of rounds to tell 5 % apart at the noise of these ratios; none after one round.
 fn rounds_line(ratios: impl Iterator<Item = (Ratio, usize)>) -> Option<String> {
     let five = Resolution(0.05);
     let mut needed: Vec<usize> =

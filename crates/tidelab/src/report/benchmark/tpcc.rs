@@ -12,7 +12,7 @@ use crate::measure::tpcc::{Design, Loaded, Record};
 use crate::report::quantity::grouped;
 use crate::run::{Better, Cell, Measured, Metric, Run};
 
-/// The load and the facts that only it has.
+/// The load and its own facts.
 pub struct Tpcc {
     /// The design.
     pub design: Design,
@@ -128,7 +128,7 @@ const TRANSACTIONS: [&str; 15] = [
     "failed",
 ];
 
-/// The fields of a transaction, with the figure that each has in a cell.
+/// The fields of a transaction, with the figure of each in a cell.
 const PARTS: [(&str, &str); 10] = [
     ("calls", "calls"),
     ("min_ms", "min_ms"),
@@ -142,7 +142,7 @@ const PARTS: [(&str, &str); 10] = [
     ("rolled_back", "rolled_back"),
 ];
 
-/// The transactions that failed, by their errors' numbers.
+/// The failed transactions, by their errors' numbers.
 fn failed(cell: &Cell, transaction: Transaction) -> Vec<(String, u64)> {
     let start = name(transaction, "failed_");
     let of = |(name, count): (&String, &f64)| Some((name.strip_prefix(&start)?.to_string(), *count as u64));
@@ -165,7 +165,7 @@ fn transaction_of_line(line: &Line<'_>, transaction: Transaction) -> Value {
     Value::Object(fields)
 }
 
-/// The fields of a transaction that are medians over the rounds.
+/// The fields of a transaction shown as medians over the rounds.
 const MEDIANS: [&str; 6] = ["average_ms", "p50_ms", "p95_ms", "p99_ms", "sd_ms", "time_percent"];
 
 impl Load for Tpcc {

@@ -1,5 +1,5 @@
-//! Progress of a load on stderr: a line that changes on a terminal, and a line that stays for each load
-//! that is over. [`sysbench`] and [`tpcc`] add the steps of their load and the time that is left.
+//! Progress of a load on stderr: a changing line on a terminal, and a permanent line for each finished load.
+//! [`sysbench`] and [`tpcc`] add the steps of their load and the remaining time.
 
 pub mod sysbench;
 pub mod tpcc;
@@ -13,11 +13,11 @@ use tidelab_server::workload::steady::WarmUp;
 use super::sparks::Sparks;
 use crate::run::Measured;
 
-/// The parts of the display that do not depend on the load.
+/// The load-independent parts of the display.
 struct Display {
     bar: ProgressBar,
     rounds: u32,
-    /// Loads that are to be measured, and how many are over.
+    /// Loads to measure, and the finished ones of them.
     runs: usize,
     runs_over: usize,
     /// The text of the changing line, without its last figures.
@@ -37,7 +37,7 @@ impl Display {
         Display { bar, rounds, runs, runs_over: 0, now: String::new(), sparks: Sparks::default() }
     }
 
-    /// A line that stays: above the bar, or alone without a terminal.
+    /// A permanent line: above the bar, or alone without a terminal.
     fn say(&self, line: &str) {
         if self.bar.is_hidden() {
             eprintln!("{line}");

@@ -12,7 +12,7 @@ use crate::measure::sysbench::{Design, Watcher};
 use crate::run::conduct::minutes;
 use crate::run::Measured;
 
-/// The duration of steps by kind: a guess at first, then the mean of the steps that are over.
+/// The duration of steps by kind: a guess at first, then the mean of the finished steps.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     kinds: BTreeMap<&'static str, (f64, f64, u32)>,
@@ -73,18 +73,18 @@ pub struct Progress {
     /// The number of the first of them in the design.
     first: usize,
     estimate: Estimate,
-    /// The engine that is measured now; none between measurements.
+    /// The currently measured engine; none between measurements.
     measured: Option<String>,
 }
 
 impl Progress {
-    /// For one round of a design, counted from 1; the run that it belongs to says how far that is.
+    /// For one round of a design, counted from 1; its run reports the progress.
     pub fn of_round(design: &Design, round: u32) -> Progress {
         let first = design.steps().iter().filter(|(of, _)| *of < round).count();
         Progress::of(design, design.steps().into_iter().filter(|(of, _)| *of == round).collect(), first)
     }
 
-    /// For a design that has engines.
+    /// For a design with engines.
     pub fn new(design: &Design) -> Progress {
         let progress = Progress::of(design, design.steps(), 0);
         progress.display.say(&format!(

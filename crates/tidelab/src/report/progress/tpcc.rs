@@ -27,14 +27,14 @@ pub struct Progress {
     rows: f64,
     rate: f64,
     said: Instant,
-    /// The competitor, where that is not the engine's name.
+    /// The competitor, if it is not the engine's name.
     name: Option<String>,
     measured: String,
 }
 
 impl Progress {
-    /// For one round of a competitor that belongs to a larger run, which says itself how far it is.
-    /// `sparks` are those of the rounds before.
+    /// For one round of a competitor in a larger run; the run itself reports the progress. `sparks` are those
+    /// of the rounds before.
     pub fn of_one(design: &Design, name: &str, sparks: Sparks) -> Progress {
         let mut progress = Progress::of(design, 1);
         progress.name = Some(name.to_string());
@@ -71,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Seconds that are left when so many rows of the current load are in.
+    /// Remaining seconds after so many rows of the current load.
     fn left(&self, rows_in: f64) -> f64 {
         let loads = (self.loads_left as f64 * self.rows - rows_in).max(0.0) / self.rate;
         loads + (self.display.runs - self.display.runs_over) as f64 * self.run_s
