@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 /// An error of the laboratory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A program or file that a run needs is not there.
+    /// A program or file for a run is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
         /// The program or file.
         what: String,
-        /// The command that brings it.
+        /// The command to bring it.
         remedy: String,
     },
     /// The request does not make sense.
@@ -39,10 +39,10 @@ pub enum Error {
         /// The output of the client.
         message: String,
     },
-    /// A program of the load (sysbench) failed or printed what cannot be read.
+    /// A program of the load (sysbench) failed or printed something unreadable.
     #[error("{what}: {message}")]
     Load {
-        /// Which run.
+        /// The run.
         what: String,
         /// The output of the program.
         message: String,
@@ -52,7 +52,7 @@ pub enum Error {
     Io {
         /// The attempt.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -65,7 +65,7 @@ pub enum Error {
 /// A result of the laboratory.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Attaches what was tried, and on which file, to an I/O error.
+/// Attaches the attempt and its file to an I/O error.
 pub fn io_error(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
     let path = path.as_ref().to_path_buf();
     move |source| Error::Io { what, path, source }

@@ -1,5 +1,5 @@
-//! Signals that ask for the end. They only set a flag. A waiting function looks at it, ends everything
-//! that it started, and returns [`Error::Interrupted`].
+//! Signals for the end. They only set a flag. A waiting function looks at it, ends everything started by it,
+//! and returns [`Error::Interrupted`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

@@ -3,20 +3,19 @@
 //! Buckets are one microsecond wide up to 256, above that 1/128 of their lower bound: a quantile is at
 //! most 0.8 % above the truth. Count, mean, standard deviation, least and greatest are exact.
 //!
-//! A client that is to start calls at an interval, and is held up by a slow call, does not start the
-//! calls after it. Those are missing exactly where latencies are worst (coordinated omission).
-//! [`Latencies::record_with_expected_interval`] puts them back the way HdrHistogram does. A client that
-//! counts each latency from the moment at which the call was due must use [`Latencies::record`]: its
-//! waiting is in the figures already.
+//! A client with calls at an interval, held up by a slow call, does not start the next calls. They are
+//! missing exactly where latencies are worst (coordinated omission).
+//! [`Latencies::record_with_expected_interval`] puts them back the way HdrHistogram does. A client with
+//! latencies counted from the due moment of a call must use [`Latencies::record`]: its waiting is in the
+//! figures already.
 //!
-//! Stored (serde) as [`Stored`]: the buckets that hold a latency, and the exact figures.
+//! Stored (serde) as [`Stored`]: the buckets with latencies, and the exact figures.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A histogram as it is kept: the upper bound of each bucket that is not empty, and how many fell
-/// into it, upwards.
+/// A histogram as it is kept: the upper bound and the count of each non-empty bucket, upwards.
 pub type Buckets = Vec<(f64, u64)>;
 
 /// Values below this have buckets of their own.
@@ -52,7 +51,7 @@ pub struct Stored {
     pub min_us: u64,
     /// The longest.
     pub max_us: u64,
-    /// The lowest value of each bucket that holds something, ascending, and how many it holds.
+    /// The lowest value and the count of each non-empty bucket, ascending.
     pub buckets: Vec<(u64, u64)>,
 }
 
@@ -83,7 +82,7 @@ impl Latencies {
         self.add(whole_us(latency), 1, 0);
     }
 
-    /// Records one latency of a client that was to start a call every `interval`.
+    /// Records one latency of a client with a call due every `interval`.
     ///
     /// A longer latency kept other calls from starting. They are recorded too, with the rest of the time
     /// for each: latency - interval, latency - 2 x interval, ... down to the interval. An interval of 0
@@ -156,14 +155,13 @@ impl Latencies {
         self.count
     }
 
-    /// The buckets that hold something: the lowest value of each in microseconds, ascending, and
-    /// how many it holds.
+    /// The non-empty buckets: the lowest value of each in microseconds, ascending, and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(place, n)| (lowest(place), *n))
     }
 
-    /// The buckets by the highest value of each, or by the greatest latency in it. A cell of a run keeps
-    /// this form, under a name that ends with `_us`.
+    /// The buckets by the highest value of each, or by the greatest latency in it. A cell of a run keeps this
+    /// form, under a name with the ending `_us`.
     pub fn kept(&self) -> Buckets {
         let filled = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
         filled.map(|(place, n)| ((highest(place) as f64).min(self.max_us as f64), *n)).collect()
@@ -187,13 +185,13 @@ impl Latencies {
         }
     }
 
-    /// The least value within which so large a share stays, in milliseconds; 0 for none.
+    /// The least bound of so large a share, in milliseconds; 0 for none.
     pub fn within_ms(&self, share: f64) -> f64 {
         self.quantile(share) / 1000.0
     }
 
-    /// The least value within which so large a share (0 to 1) stays, in microseconds, at most 0.8 % too
-    /// high. 0 without a latency.
+    /// The least bound of so large a share (0 to 1), in microseconds, at most 0.8 % too high. 0 without a
+    /// latency.
     pub fn quantile(&self, share: f64) -> f64 {
         let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -223,8 +221,7 @@ impl From<Latencies> for Stored {
 impl TryFrom<Stored> for Latencies {
     type Error = String;
 
-    /// Refuses what no histogram of ours says of itself: another division into buckets, a count
-    /// that is not theirs.
+    /// Refuses a foreign histogram: another division into buckets, a count other than theirs.
     fn try_from(stored: Stored) -> Result<Latencies, String> {
         let mut buckets: Vec<u64> = Vec::new();
         let mut count: u64 = 0;

@@ -1,4 +1,4 @@
-//! A table by time: what was measured each second, in columns whose names end with their unit. The
+//! A table by time: the measurements of each second, in columns with their unit at the end of the name. The
 //! first column is `at_s`, seconds since the start of the cell.
 
 use std::fs;
@@ -11,7 +11,7 @@ use crate::error::{io_error, Error, Result};
 pub struct Series {
     /// The columns' names, `at_s` first.
     pub columns: Vec<String>,
-    /// A value for each column; NaN for none, which is an empty field in the file.
+    /// A value for each column; NaN for none: an empty field in the file.
     pub rows: Vec<Vec<f64>>,
 }
 
@@ -41,8 +41,8 @@ impl Series {
         fs::write(path, text).map_err(io_error("cannot write", path))
     }
 
-    /// Reads what [`write`](Self::write) wrote. Errors: those of the file; a line with another
-    /// number of fields, or one that is no number.
+    /// Reads the output of [`write`](Self::write). Errors: those of the file; a line with another number of
+    /// fields, or a field other than a number.
     pub fn read(path: &Path) -> Result<Series> {
         let text = fs::read_to_string(path).map_err(io_error("cannot read", path))?;
         let bad = |line: usize, what: &str| Error::Usage(format!("{}:{line}: {what}", path.display()));

@@ -1,15 +1,14 @@
-//! The statistics of rounds: median, spread, the interval of a ratio, and the number of rounds that
-//! resolves a difference.
+//! The statistics of rounds: median, spread, the interval of a ratio, and the number of rounds to resolve a
+//! difference.
 //!
-//! The unit of evidence is the round. Two competitors that run next to each other in a round share the
-//! machine's state, so their ratio is less noisy than either figure. Seconds within a run share the state
-//! of that run and are no evidence about another one.
+//! The unit of evidence is the round. Two competitors next to each other in a round share the machine's
+//! state, so their ratio is less noisy than either figure. Seconds within a run share the run's state and are
+//! no evidence about another one.
 //!
-//! The interval of a ratio is a bootstrap over the rounds of the trimmed mean of log ratios. It is
-//! widened by Student's t for few rounds. Without that, three rounds of equal competitors lie on one side
-//! of 1 in a quarter of all experiments. The bootstrap, which cannot reach beyond the least and the
-//! greatest, calls that a difference. `planted_test` tests the promise;
-//! docs/design/0012-what-a-verdict-means.md has the figures.
+//! The interval of a ratio is a bootstrap over the rounds of the trimmed mean of log ratios. It is widened by
+//! Student's t for few rounds. Otherwise, three rounds of equal competitors lie on one side of 1 in a quarter
+//! of all experiments. The bootstrap cannot reach beyond the least and the greatest, and calls this a
+//! difference. `planted_test` tests the promise; docs/design/0012-what-a-verdict-means.md has the figures.
 
 #[cfg(test)]
 mod planted_test;
@@ -36,7 +35,7 @@ const STUDENT: [f64; 30] = [
     2.6245, 2.6025, 2.5835, 2.5669, 2.5524, 2.5395, 2.5280, 2.5176, 2.5083, 2.4999, 2.4922, 2.4851, 2.4786,
     2.4727, 2.4671, 2.4620, 2.4573,
 ];
-/// Rounds below which the spread itself is too little known to stop at.
+/// The least rounds to stop at: with fewer the spread itself is too little known.
 const FEWEST_ROUNDS: usize = 8;
 
 /// The middle and the spread of some figures.
@@ -84,14 +83,13 @@ pub struct Ratio {
     pub low: f64,
     /// The upper bound.
     pub high: f64,
-    /// Whether that is a difference.
+    /// The verdict on the difference.
     pub verdict: Verdict,
 }
 
 impl Ratio {
-    /// Of pairs (ours, theirs) that were measured in the same round; pairs in which one is not
-    /// above 0 do not count. None without any. The interval always holds the median. One round
-    /// has no spread, and so no verdict.
+    /// Of pairs (ours, theirs) measured in the same round; pairs with a figure not above 0 do not count. None
+    /// without any. The interval always holds the median. One round has no spread, and so no verdict.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let ratios = ratios(pairs);
         let median = Spread::of(&ratios)?.median;
@@ -108,18 +106,18 @@ impl Ratio {
     }
 }
 
-/// A difference that an experiment is to find where there is one, as a share: 0.05 for 5 %.
+/// The smallest difference for an experiment to find, as a share: 0.05 for 5 %.
 ///
-/// An experiment resolves a difference when half of its interval is at most half of it. Then at least 19
-/// of 20 experiments are right: competitors that differ by so much are told apart with the right sign,
-/// and equal ones are called equal. That holds when rounds are added until then, because the interval's
-/// width ends the experiment and not its place.
+/// An experiment resolves a difference when half of its interval is at most half of it. Then at least 19 of
+/// 20 experiments are right: competitors with such a difference are told apart with the right sign, and equal
+/// ones are called equal. This holds when rounds are added until then, because the interval's width ends the
+/// experiment and not its place.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Resolution(pub f64);
 
 impl Resolution {
-    /// Whether these rounds resolve it. A difference four times as large as half of its interval is
-    /// enough too: it is found and sized, with any interval.
+    /// True if these rounds resolve it. A difference four times as large as half of its interval is enough
+    /// too: it is found and sized, with any interval.
     pub fn reached(self, pairs: &[(f64, f64)]) -> bool {
         let logs = logs(pairs);
         if logs.len() < FEWEST_ROUNDS {
@@ -129,10 +127,9 @@ impl Resolution {
         half <= self.half_width() || 4.0 * half <= trimmed_mean(&sorted(&logs)).abs()
     }
 
-    /// About how many rounds resolve it, if the noise stays what it is in these; at least two
-    /// pairs must be there. Never less than the number of rounds that [`Resolution::reached`]
-    /// asks for. From few rounds it is a rough estimate: from five, half or twice as many may
-    /// be right.
+    /// About how many rounds resolve it, if the noise stays the same; at least two pairs must be there. Never
+    /// less than the number of rounds for [`Resolution::reached`]. From few rounds it is a rough estimate:
+    /// from five, half or twice as many may be right.
     pub fn rounds_needed(self, pairs: &[(f64, f64)]) -> Option<usize> {
         let logs = logs(pairs);
         if logs.len() < 2 {
@@ -167,7 +164,7 @@ impl Resolution {
 /// More rounds than any experiment has.
 const MOST_ROUNDS: usize = 10_000;
 
-/// The ratios of pairs that have one with a logarithm.
+/// The ratios of pairs, without those lacking a logarithm.
 fn ratios(pairs: &[(f64, f64)]) -> Vec<f64> {
     pairs.iter().map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.ln().is_finite()).collect()
 }
@@ -176,8 +173,8 @@ fn logs(pairs: &[(f64, f64)]) -> Vec<f64> {
     ratios(pairs).iter().map(|ratio| ratio.ln()).collect()
 }
 
-/// The interval of the difference of two trimmed means, by Welch: for figures that nothing pairs, two
-/// at least on each side.
+/// The interval of the difference of two trimmed means, by Welch: for unpaired figures, two at least on each
+/// side.
 pub fn difference_interval(ours: &[f64], theirs: &[f64]) -> (f64, f64) {
     let centre = trimmed_mean(&sorted(ours)) - trimmed_mean(&sorted(theirs));
     let (our, their) = (standard_error(ours).powi(2), standard_error(theirs).powi(2));
@@ -201,8 +198,8 @@ fn trimmed_mean(sorted: &[f64]) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-/// The winsorised figures and the share that is kept. The outermost figures are replaced by the outermost
-/// of those kept. Tukey and McLaughlin take the spread of a trimmed mean from them.
+/// The winsorised figures and the kept share. The outermost figures are replaced by the outermost of those
+/// kept. Tukey and McLaughlin take the spread of a trimmed mean from them.
 fn winsorised(figures: &[f64]) -> (Vec<f64>, f64) {
     let mut sorted = sorted(figures);
     let n = sorted.len();
@@ -229,8 +226,8 @@ fn degrees(n: usize) -> usize {
     n - 2 * (n / TRIMMED_OF) - 1
 }
 
-/// The 99 % quantile of Student's t; beyond the table the first terms of its expansion, which
-/// are right to a thousandth there.
+/// The 99 % quantile of Student's t; beyond the table the first terms of its expansion, right to a thousandth
+/// there.
 fn student(degrees: usize) -> f64 {
     let (z, d) = (NORMAL, degrees as f64);
     match degrees {

@@ -28,14 +28,14 @@ use crate::server::{end_leftovers_below, lock_directory};
 
 /// The file below the file system.
 const IMAGE: &str = "tidelab-steady-disk.ext4";
-/// Memory that the machine keeps for itself and the clients.
+/// Memory reserved for the machine itself and the clients.
 const RESERVE: u64 = 1 << 30;
 /// The file system around the image needs some pages of its own.
 const AROUND: u64 = 16 << 20;
-/// A process that just ended may hold a mount for a moment.
+/// A process may hold a mount for a moment after its end.
 const UNMOUNT_TRIES: u32 = 50;
 
-/// A thing that this machine can give, or why it cannot.
+/// A resource of this machine, or the reason for its lack.
 pub type Had<T> = std::result::Result<T, String>;
 
 /// A mounted steady disk.
@@ -48,8 +48,8 @@ pub struct SteadyDisk {
 }
 
 impl SteadyDisk {
-    /// Makes one of `bytes` in `folder`, for a server and clients that take `beside` bytes of memory. What
-    /// a killed run left there is undone first. The inner error is why this machine cannot have one.
+    /// Makes one of `bytes` in `folder`, for a server and clients with `beside` bytes of memory. Leftovers of
+    /// a killed run are undone first. The inner error is this machine's reason against one.
     pub fn make(folder: &Path, bytes: u64, beside: u64) -> Result<Had<SteadyDisk>> {
         if !geteuid().is_root() {
             return Ok(Err("only root can mount it".to_string()));
@@ -103,7 +103,7 @@ impl SteadyDisk {
         self.folder.join(name)
     }
 
-    /// Allocates every page of the file that is not there, on the laboratory's account.
+    /// Allocates every missing page of the file, on the laboratory's account.
     pub fn fill(&self) -> Result<()> {
         let image = self.image();
         let file = File::options().write(true).open(&image).map_err(io_error("cannot open", &image))?;
@@ -136,7 +136,7 @@ impl Drop for SteadyDisk {
     }
 }
 
-/// Whether a disk of so many bytes fits next to what else needs memory.
+/// Checks that a disk of so many bytes fits next to other users of memory.
 fn fits(available: u64, bytes: u64, beside: u64) -> Had<()> {
     let needed = bytes + beside + RESERVE;
     if needed <= available {
@@ -154,7 +154,7 @@ fn fits(available: u64, bytes: u64, beside: u64) -> Had<()> {
     ))
 }
 
-/// Memory that can be had without swapping, in bytes.
+/// Memory available without swapping, in bytes.
 fn available() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     text.lines()
@@ -216,7 +216,7 @@ fn mount_points(table: &str) -> impl Iterator<Item = String> + '_ {
     table.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped)
 }
 
-/// A field of the table, in which blanks and backslashes are octal numbers.
+/// A field of the table; blanks and backslashes are octal numbers there.
 fn unescaped(field: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(mount_points(table).collect::<Vec<_>>(), ["/sys", "/a b/disk"]);
     }
 
-    /// The places of mounts and loop devices that mention a folder.
+    /// Counts of mounts and of loop devices with a folder in their path.
     fn traces(folder: &Path) -> (usize, usize) {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mounted = mount_points(&table).filter(|p| Path::new(p).starts_with(folder)).count();

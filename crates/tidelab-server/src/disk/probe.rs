@@ -18,16 +18,16 @@ use crate::server::group::joined;
 
 /// The probe's file on the disk.
 const FILE: &str = "tidelab-probe";
-/// Seconds that an access takes at its limit.
+/// Seconds of an access at its limit.
 const SECONDS: f64 = 1.5;
-/// A throttle that works lets through this much at most: it counts in slices of a tenth of a second, and lets
-/// some requests through when it begins.
+/// A working throttle lets through this much at most: it counts in slices of a tenth of a second, and lets
+/// some requests through at its beginning.
 const TOLERANCE: f64 = 1.3;
 /// Below this share of its limit an access does not reach it.
 const REACHES: f64 = 0.7;
 /// A disk whose last rates are below this share of its first ones was in a burst.
 const STEADY: f64 = 0.6;
-/// Rates that do not count when a disk is watched.
+/// Rates left out when a disk is watched.
 const UNCOUNTED: u32 = 2;
 /// Readers at once: one alone waits for each answer.
 const READERS: u64 = 4;
@@ -39,13 +39,13 @@ const LARGE: u64 = 1 << 20;
 pub enum Access {
     /// Reads of 4 KB past the page cache.
     DirectReads,
-    /// Reads through the page cache, which does not have the file.
+    /// Reads through the page cache, without the file in it.
     BufferedReads,
     /// Writes of 4 KB, each synchronous.
     SmallWrites,
     /// Writes into the page cache, and one fsync.
     BufferedWrites,
-    /// Writes into the page cache that the kernel writes back by itself.
+    /// Writes into the page cache, written back by the kernel itself.
     Writeback,
 }
 
@@ -59,7 +59,7 @@ impl Access {
         Access::Writeback,
     ];
 
-    /// Whether requests bound it, not bytes.
+    /// True if requests bound it, not bytes.
     fn by_requests(self) -> bool {
         matches!(self, Access::DirectReads | Access::SmallWrites)
     }
@@ -202,7 +202,7 @@ struct Probe<'a> {
     file: PathBuf,
     groups: &'a [PathBuf],
     interrupt: &'a Interrupt,
-    /// How long an access takes at its limit.
+    /// Seconds of an access at its limit.
     seconds: f64,
 }
 

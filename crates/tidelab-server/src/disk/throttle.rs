@@ -1,7 +1,7 @@
 //! The throttle of a group of processes on one block device: cgroup v1 (`blkio.throttle.*`) or v2
 //! (`io.max`).
 //!
-//! A v1 group does not see the writes of the kernel's own flusher, which belong to the root group. The
+//! A v1 group does not see the writes of the kernel's own flusher: they belong to the root group. The
 //! throttle sets the same limits there, for this device alone: such writes have a budget of their own, as
 //! large as the group's.
 
@@ -24,13 +24,13 @@ pub struct Limits {
 pub const STEADY: Limits = Limits { iops: 20_000, bytes_per_s: 400_000_000 };
 
 impl Limits {
-    /// A tenth: every machine is faster than that, so it shows whether a throttle works at all.
+    /// A tenth: every machine is faster, so it tests if a throttle works at all.
     pub fn tenth(self) -> Limits {
         Limits { iops: self.iops / 10, bytes_per_s: self.bytes_per_s / 10 }
     }
 }
 
-/// The limit that a file holds.
+/// The limit in a file.
 type Held = fn(Limits) -> u64;
 
 /// The files of v1.
@@ -70,7 +70,7 @@ impl Throttle {
         Ok(Throttle { device: device.to_string(), group: group.to_path_buf(), v1_root: None })
     }
 
-    /// Sets the limits; none takes them away. Errors say which file refused them.
+    /// Sets the limits; none takes them away. Errors name the refusing file.
     pub fn set(&self, limits: Option<Limits>) -> Had<()> {
         let put = |path: PathBuf, line: String| {
             fs::write(&path, &line).map_err(|e| format!("{} <- {line}: {e}", path.display()))
@@ -87,7 +87,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// The file that a process writes its number to, to be throttled; none where its other group is it.
+    /// The file for a process's number, to be throttled; none if its other group is it.
     pub fn procs(&self) -> Option<PathBuf> {
         self.v1_root.as_ref().map(|_| self.group.join("cgroup.procs"))
     }

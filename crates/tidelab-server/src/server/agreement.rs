@@ -1,10 +1,9 @@
-//! The check that the indexes of a table agree with its rows: CHECK TABLE, and the same rows counted and
-//! summed along the primary key and along each other index.
+//! Compares the indexes of a table with its rows: CHECK TABLE, and the same rows counted and summed along the
+//! primary key and along each other index.
 
 use super::session::{Failure, Session};
 
-/// An index and a condition on its first column that every row meets: with it the forced
-/// index is really read.
+/// An index and a condition on its first column, met by every row: with it the forced index is really read.
 pub struct Index {
     /// Its name.
     pub name: &'static str,
@@ -23,8 +22,7 @@ pub fn complaints_of_large(
     compare(session, table, pairs, &format!("CHECK TABLE {table}"))
 }
 
-/// Looks at one table, whose rows `columns` (an expression list) identify. One line for each
-/// thing that is wrong.
+/// Looks at one table; `columns` (an expression list) identify its rows. One line for each fault.
 pub fn complaints(
     session: &mut Session,
     table: &str,

@@ -1,8 +1,8 @@
-//! The rules that make different servers do comparable work: one readable file, applied to one server in
-//! one situation. `configs/alignment.toml` is that file and describes its own language.
+//! The rules for comparable work of different servers: one readable file, applied to one server in one
+//! situation. `configs/alignment.toml` is the file and describes its own language.
 //!
-//! The result is a list of [`Setting`]s for the option file, in the order of the rules, and a line with
-//! the reason of each rule that applied. The run prints and keeps these lines.
+//! The result is a list of [`Setting`]s for the option file, in the order of the rules, and a line with the
+//! reason of each applied rule. The run prints and keeps these lines.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::release::{Family, Release, Version};
 use super::settings::{bytes, setting, Setting};
 use crate::error::{Error, Result};
 
-/// The rules that the laboratory brings.
+/// The laboratory's own rules.
 pub const SHIPPED: &str = include_str!("../../configs/alignment.toml");
 
 /// When a commit is answered.
@@ -30,21 +30,21 @@ pub enum Sync {
 /// A server and its task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
-    /// Which server.
+    /// The server.
     pub release: Release,
-    /// The engine that is measured.
+    /// The measured engine.
     pub engine: Engine,
-    /// The tier: bytes of cache for that engine.
+    /// The tier: bytes of cache for the engine.
     pub memory: u64,
     /// Bytes of redo log.
     pub redo: u64,
     /// When a commit is answered.
     pub sync: Sync,
-    /// Whether a binary log is written.
+    /// True with a binary log.
     pub binary_log: bool,
-    /// Connections that must be possible.
+    /// Required connections.
     pub connections: u64,
-    /// Tables that they have open together.
+    /// Tables open in them together.
     pub open_tables: u64,
     /// CPUs.
     pub cpus: u64,
@@ -53,10 +53,9 @@ pub struct Situation {
 /// The result of the rules for a situation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aligned {
-    /// The settings, in the order in which rules brought them; those that the server may change by
-    /// itself are not held against it.
+    /// The settings, in the order of their rules; the server may change some by itself, without a complaint.
     pub settings: Vec<Setting>,
-    /// One line for each rule that applied: what it aligns, what it did, why.
+    /// One line for each applied rule: its subject, its effect, its reason.
     pub applied: Vec<String>,
 }
 
@@ -148,19 +147,19 @@ fn within<T: PartialOrd + Copy>((from, before): (Option<T>, Option<T>), value: T
 }
 
 impl Alignment {
-    /// The rules that the laboratory brings. Errors: none but a mistake in that file.
+    /// The laboratory's own rules. Errors: none but a mistake in their file.
     pub fn shipped() -> Result<Alignment> {
         Alignment::parse(SHIPPED).map_err(|what| Error::Usage(format!("alignment.toml: {what}")))
     }
 
-    /// Reads rules. Errors: the first thing that cannot be understood.
+    /// Reads rules. Errors: the first part not understood.
     pub fn parse(text: &str) -> std::result::Result<Alignment, String> {
         let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
         let rules = file.rule.into_iter().map(Rule::new).collect::<std::result::Result<_, _>>()?;
         Ok(Alignment { rules })
     }
 
-    /// Applies the rules. Errors: a value that names nothing known.
+    /// Applies the rules. Errors: a value unknown here.
     pub fn apply(&self, situation: &Situation) -> Result<Aligned> {
         let mut aligned = Aligned::default();
         for rule in self.rules.iter().filter(|rule| rule.applies(situation)) {

@@ -6,8 +6,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
-/// The directories in which distributions put libraries. The first two may have a folder for each
-/// architecture.
+/// The distributions' directories for libraries. The first two may have a folder for each architecture.
 const LIBRARIES: [&str; 5] = ["/usr/lib", "/lib", "/usr/lib64", "/usr/local/lib", "/opt/lib"];
 
 /// An allocator.
@@ -19,7 +18,7 @@ pub enum Allocator {
 }
 
 impl Allocator {
-    /// The start of the variable `version_malloc_library` in a server that has it.
+    /// The start of the variable `version_malloc_library` in a server with it.
     pub fn name(self) -> &'static str {
         match self {
             Allocator::Jemalloc => "jemalloc",

@@ -1,8 +1,8 @@
-//! Gives the optimizer statistics of tables that were just loaded: ANALYZE TABLE on each of them.
+//! Gives the optimizer statistics of tables just loaded: ANALYZE TABLE on each of them.
 //!
-//! An engine without statistics guesses, and each engine guesses in another way. Every workload that
-//! loads tables therefore calls [`tables`] after the load and before anything is measured, for every
-//! engine alike.
+//! An engine without statistics guesses, and each engine guesses in another way. Every workload with a load
+//! of tables therefore calls [`tables`] after the load and before anything is measured, for every engine
+//! alike.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 pub struct Analyzed {
     /// Tables.
     pub tables: u32,
-    /// Seconds that all of them took.
+    /// Seconds of all of them.
     pub seconds: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The servers that come from Debian's suites: which there are, and where each one's prefix is.
-//! `scripts/setup/servers.sh` brings them; `scripts/setup/servers.list` names them.
+//! The servers that come from Debian's suites: their list, and each one's prefix. `scripts/setup/servers.sh`
+//! brings them; `scripts/setup/servers.list` names them.
 
 use std::env;
 use std::fs;
@@ -13,18 +13,18 @@ use crate::error::{io_error, Error, Result};
 const DEFAULT: &str = "default";
 const LIST: &str = include_str!("../../../../scripts/setup/servers.list");
 
-/// A server that can be brought.
+/// A server available from Debian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name, as `mariadb-10.11`.
     pub name: &'static str,
     /// `mariadb` or `mysql`: the start of its prefix's name.
     pub family: &'static str,
-    /// The versions that the name stands for begin with this.
+    /// The beginning of the name's versions.
     pub series: &'static str,
-    /// The suite of Debian that has it.
+    /// Its suite of Debian.
     pub suite: &'static str,
-    /// Brought by `make setup`, with the headers that the plugin is built against.
+    /// Brought by `make setup`, with the headers for building the plugin.
     pub by_setup: bool,
 }
 
@@ -53,7 +53,7 @@ pub fn entry(name: &str) -> Result<Entry> {
     })
 }
 
-/// The folder that all clones share: `TIDESDB_CACHE`, or `tidesdb` in the user's cache.
+/// The folder shared by all clones: `TIDESDB_CACHE`, or `tidesdb` in the user's cache.
 pub fn cache() -> PathBuf {
     let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("TIDESDB_CACHE")
@@ -62,7 +62,7 @@ pub fn cache() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(".cache/tidesdb"))
 }
 
-/// The servers of `make setup`, which plugins are built for: the default one first.
+/// The servers of `make setup`, with plugins built for them: the default one first.
 pub fn setup_entries() -> impl Iterator<Item = Entry> {
     entries().into_iter().filter(|entry| entry.by_setup)
 }
@@ -73,7 +73,7 @@ pub fn setup_prefix(cache: &Path) -> Option<PathBuf> {
 }
 
 impl Entry {
-    /// The plugin that `make plugin` builds for it, by that of the default server: `build/ha_tidesdb.so` has
+    /// Its plugin from `make plugin`, by the default server's: `build/ha_tidesdb.so` has
     /// `build/10.11/ha_tidesdb.so` below it. None: no plugin is built for it.
     pub fn plugin(&self, of_default: &Path) -> Option<PathBuf> {
         if !self.by_setup {
@@ -85,7 +85,7 @@ impl Entry {
         Some(of_default.parent()?.join(self.series).join(of_default.file_name()?))
     }
 
-    /// How setup is asked for it.
+    /// The argument of `make setup` for it.
     pub fn make_argument(&self) -> String {
         if self.name == DEFAULT {
             String::new()
@@ -94,8 +94,8 @@ impl Entry {
         }
     }
 
-    /// Its finished prefix in a cache; none where it was not brought. For the server of `make setup` the one that
-    /// setup recorded as its choice, for the others the newest.
+    /// Its finished prefix in a cache; none if it was not brought. For the server of `make setup` the one
+    /// recorded as its choice, for the others the newest.
     pub fn prefix(&self, cache: &Path) -> Option<PathBuf> {
         if let Some(recorded) = self.recorded(cache) {
             return Some(recorded);
@@ -117,7 +117,7 @@ impl Entry {
         found.pop().map(|(_, _, path)| path)
     }
 
-    /// The prefix that `server-11.8-amd64-1` names in the cache: setup's record of its choice.
+    /// The prefix named by `server-11.8-amd64-1` in the cache: setup's record of its choice.
     fn recorded(&self, cache: &Path) -> Option<PathBuf> {
         if !self.by_setup {
             return None;
@@ -146,7 +146,7 @@ impl Entry {
         Some((version.parse().ok()?, recipe.parse().ok()?))
     }
 
-    /// Two names can stand for versions of one series; a prefix says which it was brought for.
+    /// Two names can stand for versions of one series; a prefix names its own.
     fn is_named_in(&self, prefix: &Path) -> bool {
         let said = fs::read_to_string(prefix.join("server")).ok();
         match said {
@@ -156,8 +156,8 @@ impl Entry {
     }
 }
 
-/// Brings servers; what the script says goes to the terminal. Errors: it cannot be run, or one of
-/// them cannot be had, of which the script has said why.
+/// Brings servers; the script's output goes to the terminal. Errors: it cannot be run, or one of them cannot
+/// be had; the script has printed the reason.
 pub fn fetch(names: &[String]) -> Result<()> {
     for name in names {
         entry(name)?;

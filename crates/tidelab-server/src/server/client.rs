@@ -42,7 +42,7 @@ impl Client {
         Ok(text.lines().map(|line| line.split('\t').map(str::to_string).collect()).collect())
     }
 
-    /// Runs a statement that answers with one value.
+    /// Runs a statement with one value as its answer.
     pub fn value(&self, statement: &str) -> Result<String> {
         let rows = self.query(statement)?;
         rows.into_iter().next().and_then(|row| row.into_iter().next()).ok_or_else(|| Error::Statement {

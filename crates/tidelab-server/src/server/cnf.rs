@@ -1,7 +1,7 @@
 //! Any MariaDB option file as settings for a server of the laboratory.
 //!
-//! Paths and plugins are left out, and so are the variables of engines that do not run. Sizes of memory
-//! can be scaled to another machine.
+//! Paths and plugins are left out, and so are the variables of absent engines. Sizes of memory can be scaled
+//! to another machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use super::engine::Engine;
 use super::settings::{bytes, setting, Setting};
 use crate::error::{io_error, Error, Result};
 
-/// Groups of an option file that a server reads.
+/// Groups of an option file read by a server.
 const GROUPS: [&str; 5] = ["mysqld", "mariadbd", "server", "mariadb", "mariadb-11.8"];
 
-/// Options that say where things are or which plugins there are: the laboratory's business.
+/// Options for places and plugins: the laboratory's business.
 const PLACES: [&str; 19] = [
     "basedir",
     "datadir",
@@ -37,7 +37,7 @@ const PLACES: [&str; 19] = [
     "tidesdb_data_home_dir",
 ];
 
-/// Sizes of memory, and variables that must grow with them.
+/// Sizes of memory, and variables growing with them.
 const SCALED: [&str; 6] = [
     "innodb_buffer_pool_size",
     "innodb_log_buffer_size",
@@ -47,20 +47,20 @@ const SCALED: [&str; 6] = [
     "tidesdb_default_write_buffer_size",
 ];
 
-/// Of these, those that hold the tables.
+/// Of these, those for the tables.
 const CACHES: [&str; 2] = ["innodb_buffer_pool_size", "tidesdb_block_cache_size"];
 
-/// The largest share of the machine's memory that a cache may have.
+/// The largest share of the machine's memory for a cache.
 const CACHE_SHARE: f64 = 0.4;
 /// No size is scaled below this.
 const LEAST_BYTES: u64 = 8 << 20;
 /// The pool of InnoDB where another engine is measured: the server has it in any case.
 const IDLE_POOL: u64 = 64 << 20;
 /// All of TidesDB's memory as a multiple of cache and write buffer: the cache, the active memtable, three
-/// memtables that are being flushed, and the buffers of reads and merges.
+/// memtables being flushed, and the buffers of reads and merges.
 const MEMTABLES: u64 = 4;
 
-/// The options of a file for a server, in the order in which they came last.
+/// The options of a file for a server, in the order of their last occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Name, with underscores, and value.
@@ -119,8 +119,8 @@ fn unquoted(value: &str) -> &str {
 }
 
 impl Options {
-    /// The factor that brings the largest cache down to a machine with so much memory; 1 where the memory
-    /// is enough.
+    /// The factor to bring the largest cache down to a machine with so much memory; 1 if the memory is
+    /// enough.
     pub fn scale_for(&self, memory_bytes: u64) -> f64 {
         let largest = CACHES.iter().filter_map(|name| self.bytes(name)).max().unwrap_or(0);
         let bound = memory_bytes as f64 * CACHE_SHARE;
@@ -134,7 +134,7 @@ impl Options {
         self.values.iter().find(|(n, _)| n == name).and_then(|(_, value)| bytes(value))
     }
 
-    /// The settings for a server in which one engine is measured, with memory scaled.
+    /// The settings of a server for measuring one engine, with memory scaled.
     ///
     /// Where the file says nothing of MyRocks, MyRocks gets TidesDB's values: cache, threads, no wait for
     /// the disk. Its indexes of files lie in addition to the cache. Its write buffer stays at its

@@ -14,9 +14,9 @@ use super::release::{Family, Installation};
 use super::{end_process, process_runs, program, Wanted};
 use crate::error::{io_error, Error, Result};
 
-/// The longest path that a socket's address can hold.
+/// The longest path in a socket's address.
 const SOCKET_PATH_LIMIT: usize = 107;
-/// In a directory that the laboratory made and may empty again.
+/// Marks a directory as the laboratory's own: it may be emptied again.
 const MARKER: &str = "made-by-tidelab";
 /// The data folders of a server's directory: the server's own and TidesDB's.
 const DATA_FOLDERS: [&str; 2] = ["data", "tidesdb_data"];
@@ -34,12 +34,12 @@ pub(crate) fn lock_directory(directory: &Path) -> Result<Flock<File>> {
     })
 }
 
-/// Ends the server that a killed run left: the process whose command line names this option file.
+/// Ends a server left by a killed run: the process with this option file in its command line.
 pub(super) fn end_leftover(options: &Path) -> Result<()> {
     end_leftovers(|named| named == options)
 }
 
-/// Ends the servers that a killed run left below a folder: those whose option file lies there.
+/// Ends servers left by a killed run below a folder: those with their option file there.
 pub(crate) fn end_leftovers_below(folder: &Path) -> Result<()> {
     end_leftovers(|named| named.starts_with(folder))
 }
@@ -58,8 +58,8 @@ fn end_leftovers(is_left: impl Fn(&Path) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Removes what an earlier run left in a directory of ours, and marks it as ours. A
-/// directory with other things in it is refused.
+/// Removes an earlier run's files from a directory of ours, and marks it as ours. A directory with other
+/// things in it is refused.
 pub(super) fn empty(directory: &Path) -> Result<()> {
     let ours = directory.join(MARKER).exists();
     for entry in fs::read_dir(directory).map_err(io_error("cannot read", directory))? {
@@ -118,8 +118,8 @@ pub(super) fn link_plugins(wanted: &Wanted<'_>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The socket's path, and whether it is outside of the directory because that one's path is
-/// too long for a socket.
+/// The socket's path; true if it is outside of the directory, because the directory's path is too long for a
+/// socket.
 pub(super) fn socket_path(directory: &Path) -> (PathBuf, bool) {
     let inside = directory.join("mysqld.sock");
     if inside.as_os_str().len() <= SOCKET_PATH_LIMIT {
@@ -190,16 +190,15 @@ pub(super) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     run_tool(command, "copying", from)
 }
 
-/// Waits until the files of a directory are on the device, so that a copy is not written in measured
-/// time.
+/// Waits until the files of a directory are on the device, to keep a copy's writes out of measured time.
 pub(super) fn write_back(directory: &Path) -> Result<()> {
     let mut command = Command::new("sync");
     command.arg("--file-system").arg(directory);
     run_tool(command, "writing back", directory)
 }
 
-/// Takes a directory's files, which are written back, out of the page cache. Their pages are charged to the
-/// process that copied them, and a server in a group would read them for nothing.
+/// Takes a directory's files, already written back, out of the page cache. Their pages are charged to the
+/// copying process, and a server in a group would read them for nothing.
 pub(super) fn forget_pages(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).map_err(io_error("cannot read", directory))? {
         let entry = entry.map_err(io_error("cannot read", directory))?;
@@ -214,7 +213,7 @@ pub(super) fn forget_pages(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes a file, which is written back, out of the page cache: the next reader is charged for its pages.
+/// Takes a file, already written back, out of the page cache: the next reader is charged for its pages.
 pub fn forget_file(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(io_error("cannot open", path))?;
     posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)

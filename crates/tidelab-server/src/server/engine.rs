@@ -1,5 +1,4 @@
-//! The competitors: what a storage engine is called, which plugin brings it, where its
-//! tables and files are.
+//! The competitors: a storage engine's name, its plugin, its tables and files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +7,19 @@ use serde::{de, Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;
 
-/// A storage engine that a server can be asked to use.
+/// A storage engine for a server to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Engine {
     /// This project's.
     TidesDb,
-    /// The server's own B+tree engine; what the others are compared with.
+    /// The server's own B+tree engine; the reference for the others.
     InnoDb,
     /// MyRocks.
     RocksDb,
 }
 
 impl Engine {
-    /// All, in the order in which tables show them.
+    /// All, in the order of tables.
     pub const ALL: [Engine; 3] = [Engine::TidesDb, Engine::InnoDb, Engine::RocksDb];
 
     /// The name in `ENGINE=` and in `SHOW ENGINES`.
@@ -32,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// The plugin that the server must load for it.
+    /// Its plugin for the server to load.
     pub fn plugin(self) -> Option<&'static str> {
         match self {
             Engine::TidesDb => Some("ha_tidesdb.so"),
@@ -41,7 +40,7 @@ impl Engine {
         }
     }
 
-    /// The database that holds its tables; no two engines share one.
+    /// The database of its tables; no two engines share one.
     pub fn database(self) -> &'static str {
         match self {
             Engine::TidesDb => "lab_tidesdb",

@@ -1,5 +1,4 @@
-//! A server that already runs and is not the laboratory's. It is queried, and never configured, started
-//! or stopped.
+//! A running server, not the laboratory's. It is queried, and never configured, started or stopped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +9,10 @@ use super::session::{Address, Session};
 use super::settings::{self, Setting};
 use crate::error::{Error, Result};
 
-/// How long it may take to give its version.
+/// Time limit for its version.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// A running server that is not the laboratory's.
+/// A running server, not the laboratory's.
 #[derive(Clone, Debug)]
 pub struct Existing {
     address: Address,
@@ -23,7 +22,7 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Asks a server what it is. Errors: no connection, or an answer that says no version.
+    /// Asks a server for its version. Errors: no connection, or an answer without a version.
     pub fn connect(address: Address) -> Result<Existing> {
         const QUERY: &str = "SHOW GLOBAL VARIABLES";
         let asked = Session::connect(&address, ANSWER_LIMIT).and_then(|mut session| session.rows(QUERY));
@@ -42,7 +41,7 @@ impl Existing {
         Ok(Existing { address, release, process, variables })
     }
 
-    /// Fails with every setting that it does not have as asked.
+    /// Fails with every setting different from the asked one.
     pub fn check(&self, asked: &[Setting]) -> Result<()> {
         let differences = settings::differences(asked, &self.variables);
         if differences.is_empty() {
@@ -56,7 +55,7 @@ impl Existing {
         &self.address
     }
 
-    /// Which server it is.
+    /// The server's release.
     pub fn release(&self) -> Release {
         self.release
     }

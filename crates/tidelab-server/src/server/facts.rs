@@ -1,4 +1,4 @@
-//! The facts of a server that results keep: version, settings asked for and read back, variables.
+//! The facts of a server, kept with results: version, settings asked for and read back, variables.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::release::Release;
 use super::settings::Setting;
 
-/// The server that was measured.
+/// The measured server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// Its version.
     pub version: String,
     /// The directory of the installation.
     pub prefix: String,
-    /// The settings that were asked for.
+    /// The settings asked for.
     pub settings: BTreeMap<String, String>,
-    /// The values of these settings in the running server. A variable that it lacks is not there.
+    /// The values of these settings in the running server. A variable missing in it is left out.
     #[serde(default)]
     pub read_back: BTreeMap<String, String>,
-    /// All variables of the engines and those that bear on the comparison, as read back.
+    /// All variables of the engines and those relevant to the comparison, as read back.
     pub variables: BTreeMap<String, String>,
 }
 
@@ -53,7 +53,7 @@ impl ServerFacts {
         }
     }
 
-    /// Which server it was; none where its version does not say.
+    /// The server's release; none if unknown from its version.
     pub fn release(&self) -> Option<Release> {
         let comment = self.variables.get("version_comment").map_or("", String::as_str);
         Release::of_server(&self.version, comment)

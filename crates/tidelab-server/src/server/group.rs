@@ -1,7 +1,7 @@
 //! A memory group: a cgroup, v1 or v2, with a limit on all memory of a server, its page cache included.
 //!
-//! A server joins before its first page ([`joined`]), so nothing of it is charged elsewhere. The group has
-//! no swap. It goes when it is dropped; one that a killed run left is used again.
+//! A server joins before its first page ([`joined`]), so nothing of it is charged elsewhere. The group has no
+//! swap. It goes when it is dropped; one left by a killed run is used again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl MemoryGroup {
         Ok(MemoryGroup { folder, is_v1: false })
     }
 
-    /// Limits the group, which is empty, and forgets its peak; none: no limit.
+    /// Limits the empty group, and forgets its peak; none: no limit.
     pub fn limit(&self, bytes: Option<u64>) -> Result<(), String> {
         let put = |file: &str, value: &str| {
             let path = self.folder.join(file);
@@ -72,7 +72,7 @@ impl MemoryGroup {
         Ok(())
     }
 
-    /// The file that a process writes its number to, to join.
+    /// The file for the number of a joining process.
     pub fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
     }
@@ -82,7 +82,7 @@ impl MemoryGroup {
         (!self.is_v1).then_some(&self.folder)
     }
 
-    /// Processes of the group that the kernel killed for want of memory, so far.
+    /// Processes of the group killed by the kernel for want of memory, so far.
     pub fn kills(&self) -> u64 {
         let file = if self.is_v1 { "memory.oom_control" } else { "memory.events" };
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
@@ -111,7 +111,7 @@ fn oom_kills(text: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// A program that joins groups, by their `cgroup.procs`, before its first page.
+/// A command joining groups, by their `cgroup.procs`, before its first page.
 pub fn joined(groups: &[PathBuf], program: &Path) -> Command {
     if groups.is_empty() {
         return Command::new(program);

@@ -1,7 +1,7 @@
 //! Servers: starts one, reads back its settings, ends it in order.
 //!
-//! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on that directory. A
-//! server that a killed run left there is found by its option file and ended before a new one starts. The
+//! [`Server`] owns a `mariadbd` process, everything in its directory, and the lock on this directory. A
+//! server left there by a killed run is found by its option file and ended before a new one starts. The
 //! checks also end one abruptly ([`Server::crash`]) and start it again on its data ([`Server::restart`]).
 
 pub mod agreement;
@@ -47,11 +47,11 @@ use group::joined;
 use release::{Installation, Release};
 use settings::{Places, Setting};
 
-/// How long a server may take to answer after its start.
+/// Time limit of a server's first answer after its start.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// How long a server may take to end before it is killed.
+/// Time limit of a server's end, until it is killed.
 ///
-/// A B+tree that writes all changed pages at its end takes a while after a load.
+/// A B+tree writes all changed pages at its end: it takes a while after a load.
 const STOP_LIMIT: Duration = Duration::from_secs(300);
 
 /// The server to start.
@@ -59,19 +59,19 @@ const STOP_LIMIT: Duration = Duration::from_secs(300);
 pub struct Wanted<'a> {
     /// The installed server: the directory whose `bin/` has its programs.
     pub prefix: &'a Path,
-    /// The engines that it must have.
+    /// Its required engines.
     pub engines: &'a [Engine],
-    /// The TidesDB plugin to load, when that engine is among them.
+    /// The TidesDB plugin to load, if this engine is among them.
     pub plugin: Option<&'a Path>,
     /// The directory for everything of the server; emptied first.
     pub directory: &'a Path,
     /// The data to start on.
     pub data: Data<'a>,
-    /// The settings that it must use.
+    /// Its required settings.
     pub settings: &'a [Setting],
     /// Its allocator, where it is not the C library's.
     pub allocator: Option<Allocator>,
-    /// The groups that it joins before its first page, by their `cgroup.procs`.
+    /// The groups to join before its first page, by their `cgroup.procs`.
     pub groups: &'a [PathBuf],
 }
 
@@ -80,9 +80,9 @@ pub struct Wanted<'a> {
 pub enum Data<'a> {
     /// Nothing but the system's own tables.
     Empty,
-    /// A copy of the data that [`Server::freeze`] put there.
+    /// A copy of the data put there by [`Server::freeze`].
     Copy(&'a Path),
-    /// That itself: it is gone from there.
+    /// These data themselves: they are gone from there.
     Move(&'a Path),
 }
 
@@ -222,8 +222,8 @@ impl Server {
         self.home.environment = variables;
     }
 
-    /// Starts it again, after [`Server::crash`] or [`Server::shut_down`], on the data that are
-    /// there, with these settings, and waits until it answers. Returns the time that took.
+    /// Starts it again, after [`Server::crash`] or [`Server::shut_down`], on the existing data, with these
+    /// settings, and waits until it answers. Returns the time until then.
     pub fn restart(&mut self, settings: &[Setting], interrupt: &Interrupt) -> Result<Duration> {
         let start = Instant::now();
         self.child = self.home.launch(&self.engines, settings)?;
@@ -231,8 +231,8 @@ impl Server {
         Ok(start.elapsed())
     }
 
-    /// Starts it on the data that are there and kills it after `delay`, answering or not: a
-    /// crash in the middle of recovery.
+    /// Starts it on the existing data and kills it after `delay`, answering or not: a crash in the middle of
+    /// recovery.
     pub fn crash_while_starting(&mut self, settings: &[Setting], delay: Duration) -> Result<()> {
         self.child = self.home.launch(&self.engines, settings)?;
         sleep(delay);
@@ -260,12 +260,12 @@ impl Server {
         self.child.id()
     }
 
-    /// The directory of everything that belongs to it.
+    /// The directory of everything of its own.
     pub fn directory(&self) -> &Path {
         &self.home.directory
     }
 
-    /// Which server it is.
+    /// The server's release.
     pub fn release(&self) -> Release {
         self.home.installation.release
     }
@@ -293,8 +293,8 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it in order and puts its data into a folder, which is made anew, to start other
-    /// servers on with [`Data::Copy`] or [`Data::Move`].
+    /// Ends it in order and puts its data into a new folder, to start other servers on with [`Data::Copy`] or
+    /// [`Data::Move`].
     pub fn freeze(mut self, folder: &Path) -> Result<()> {
         self.shut_down()?;
         if folder.exists() {
@@ -390,7 +390,7 @@ pub fn program(prefix: &Path, name: &str) -> Result<PathBuf> {
     Err(Error::Missing { what: path.display().to_string(), remedy })
 }
 
-/// A process that is there and no zombie.
+/// True for an existing process, not a zombie.
 fn process_runs(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z')))

@@ -1,5 +1,5 @@
 //! The release of a server: its family and version, read from the text of the program or of the running
-//! server. Everything that differs between families hangs on this.
+//! server. All differences between families hang on this.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{io_error, Error, Result};
 
-/// Servers that speak one protocol and have gone different ways.
+/// A family of servers; all speak one protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Family {
     /// MariaDB.
@@ -44,7 +44,7 @@ impl fmt::Display for Version {
 impl FromStr for Version {
     type Err = Error;
 
-    /// `10.11.18`; numbers that are left out are 0.
+    /// `10.11.18`; missing numbers are 0.
     fn from_str(text: &str) -> Result<Version> {
         let bad = || Error::Usage(format!("'{text}' is no version: 10.11 or 10.11.18 would be one"));
         let mut numbers = [0; 3];
@@ -89,8 +89,8 @@ impl Release {
         Some(Release { family, version: leading_version(version)? })
     }
 
-    /// From what a server's program answers to `--version`, as
-    /// `mariadbd  Ver 10.5.23-MariaDB-0+deb11u1 for debian-linux-gnu on x86_64 (Debian 11)`.
+    /// From a server program's answer to `--version`, as `mariadbd  Ver 10.5.23-MariaDB-0+deb11u1 for
+    /// debian-linux-gnu on x86_64 (Debian 11)`.
     pub fn of_program(answer: &str) -> Option<Release> {
         let (_, rest) = answer.split_once("Ver ")?;
         let version = rest.split_whitespace().next()?;
@@ -109,7 +109,7 @@ fn leading_version(text: &str) -> Option<Version> {
     numbers.parse().ok()
 }
 
-/// An installed server: where, its programs, and which it is.
+/// An installed server: its place, its programs, its release.
 #[derive(Clone, Debug)]
 pub struct Installation {
     /// The directory whose `bin/` has the programs.
@@ -118,7 +118,7 @@ pub struct Installation {
     pub server: PathBuf,
     /// The client.
     pub client: PathBuf,
-    /// Which.
+    /// Its release.
     pub release: Release,
 }
 

@@ -30,7 +30,7 @@ impl Address {
     }
 }
 
-/// Why a statement did not do what was asked.
+/// The reason for a statement's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The server answered with an error.
@@ -45,8 +45,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether it is one of the three errors that refuse a transaction under contention: 1213 (deadlock
-    /// or conflict), 1205 (timeout), 1020 (the row is newer than the snapshot).
+    /// True for the three errors of a transaction refused under contention: 1213 (deadlock or conflict), 1205
+    /// (timeout), 1020 (the row is newer than the snapshot).
     pub fn is_conflict(&self) -> bool {
         matches!(self, Failure::Sql { code: 1213 | 1205 | 1020, .. })
     }
@@ -76,18 +76,18 @@ impl From<mysql::Error> for Failure {
 /// A row's columns as text; NULL is the word.
 pub type Columns = Vec<String>;
 
-/// All that a statement was answered with.
+/// The whole answer to a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Its rows; each column as it was sent, none for NULL.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
-    /// Rows that it changed.
+    /// The number of changed rows.
     pub affected: u64,
     /// LAST_INSERT_ID, 0 for none.
     pub last_insert_id: u64,
-    /// The number of warnings that SHOW WARNINGS would list.
+    /// The number of warnings for SHOW WARNINGS to list.
     pub warnings: u16,
-    /// The text that the client prints after the number of rows.
+    /// The text printed by the client after the number of rows.
     pub info: String,
 }
 
@@ -95,7 +95,7 @@ pub struct Reply {
 pub struct Session(Conn);
 
 impl Session {
-    /// A session over a connection that stands.
+    /// A session over an open connection.
     pub fn over(connection: Conn) -> Session {
         Session(connection)
     }
@@ -116,7 +116,7 @@ impl Session {
         Ok(Session(Conn::new(options)?))
     }
 
-    /// Runs a statement; what it returns is dropped. The number of rows that it changed.
+    /// Runs a statement and drops its rows. Returns the number of changed rows.
     pub fn run(&mut self, statement: &str) -> Result<u64, Failure> {
         self.0.query_drop(statement)?;
         Ok(self.0.affected_rows())
@@ -137,7 +137,7 @@ impl Session {
         }))
     }
 
-    /// Runs a statement and returns all that it was answered with.
+    /// Runs a statement and returns the whole answer.
     pub fn ask(&mut self, statement: &str) -> Result<Reply, Failure> {
         let rows: Vec<Row> = self.0.query(statement)?;
         let bytes = |value| match value {
@@ -154,8 +154,7 @@ impl Session {
         })
     }
 
-    /// Runs a statement and shows each of its rows, of which none is kept: for tables that are
-    /// too large to be held.
+    /// Runs a statement and shows each of its rows, keeping none: for tables too large to be held.
     pub fn each_row(&mut self, statement: &str, mut look: impl FnMut(&[Value])) -> Result<(), Failure> {
         for row in self.0.query_iter(statement)? {
             look(&row?.unwrap());
@@ -163,13 +162,13 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a statement that returns rows of numbers; a NULL among them is 0.
+    /// Runs a statement with rows of numbers as its answer; a NULL among them is 0.
     pub fn numbers(&mut self, statement: &str) -> Result<Vec<Vec<i64>>, Failure> {
         let rows = self.rows(statement)?;
         Ok(rows.iter().map(|row| row.iter().map(|column| column.parse().unwrap_or(0)).collect()).collect())
     }
 
-    /// Runs a statement that returns one number.
+    /// Runs a statement with one number as its answer.
     pub fn number(&mut self, statement: &str) -> Result<i64, Failure> {
         let rows = self.numbers(statement)?;
         match rows.first().and_then(|row| row.first()) {
@@ -178,7 +177,7 @@ impl Session {
         }
     }
 
-    /// A status variable of the server that is a number.
+    /// A numeric status variable of the server.
     pub fn status(&mut self, name: &str) -> Result<i64, Failure> {
         self.number(&format!(
             "SELECT variable_value FROM information_schema.global_status WHERE variable_name = '{name}'"

@@ -1,9 +1,8 @@
 //! The settings of a server, as an option file, and their check against the running server.
 //!
-//! The settings are those of the comparison with synchronous commits off: every engine's defaults, a
-//! cache of the same size for each, and no wait for the disk at commit. Every one is read back from the
-//! running server. One that differs ends the run, because its figures would be those of another
-//! experiment.
+//! The settings are those of the comparison with synchronous commits off: every engine's defaults, a cache of
+//! the same size for each, and no wait for the disk at commit. Every one is read back from the running
+//! server. A different one ends the run, because its figures would be those of another experiment.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ pub struct Setting {
     pub name: Cow<'static, str>,
     /// The value, as an option file has it (`64M`, `ON`, `NONE`).
     pub value: String,
-    /// Whether the server must use just this; it may change others by itself.
+    /// True if the server must use just this; it may change others by itself.
     pub exact: bool,
 }
 
@@ -33,7 +32,7 @@ pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> 
     Setting { name: name.into(), value: value.into(), exact: true }
 }
 
-/// The rules of the comparison with synchronous commits off: the file that runs keep and show.
+/// The rules of the comparison with synchronous commits off: runs keep and show this file.
 pub const COMPARISON: &str = include_str!("../../configs/comparison.toml");
 
 /// The settings of [`COMPARISON`] for these engines, with caches of `cache_mb` megabytes each, for
@@ -43,7 +42,7 @@ pub fn comparison(engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Se
 }
 
 /// The settings of compiled-in rule files for one server with these engines, later files last. Without an
-/// engine, only the rules that name no engine apply.
+/// engine, only the rules without an engine apply.
 pub fn ruled(files: &[&str], engines: &[Engine], cache_mb: u64, connections: u32) -> Vec<Setting> {
     const GOOD: &str = "the files are compiled in, and tests apply them for every engine";
     let mut all: Vec<Setting> = Vec::new();
@@ -74,8 +73,8 @@ pub fn ruled(files: &[&str], engines: &[Engine], cache_mb: u64, connections: u32
     all
 }
 
-/// The settings of the checks: small memtables, so that flushes and compactions run all the time. Every
-/// commit is durable. The binary log is on or off.
+/// The settings of the checks: small memtables, for flushes and compactions all the time. Every commit is
+/// durable. The binary log is on or off.
 pub fn checks(binary_log: bool) -> Vec<Setting> {
     let mut all = vec![
         setting("performance_schema", "OFF"),
@@ -95,7 +94,7 @@ pub fn checks(binary_log: bool) -> Vec<Setting> {
     all
 }
 
-/// For checks in which no update may be lost at REPEATABLE READ: the default of 11.8, and not of 10.11.
+/// For checks against lost updates at REPEATABLE READ: the default of 11.8, and not of 10.11.
 pub fn snapshot_isolation() -> [Setting; 2] {
     ["tidesdb_snapshot_conflicts", "innodb_snapshot_isolation"].map(|name| setting(name, "ON"))
 }
@@ -175,11 +174,11 @@ pub fn option_file(places: &Places<'_>, engines: &[Engine], settings: &[Setting]
     text
 }
 
-/// Variables that the server sets by itself in spite of the option file. It has at most one instance of
-/// the table cache for each CPU, and its undo tablespaces are those of the data directory's creation.
+/// Variables set by the server itself in spite of the option file. It has at most one instance of the table
+/// cache for each CPU, and its undo tablespaces are those of the data directory's creation.
 const SERVER_DECIDES: [&str; 2] = ["table_open_cache_instances", "innodb_undo_tablespaces"];
 
-/// The settings that the server does not use, by its global variables: a line each, empty when all agree.
+/// The settings not in use, by the server's global variables: a line each, empty when all agree.
 pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -> Vec<String> {
     settings
         .iter()
@@ -194,8 +193,8 @@ pub fn differences(settings: &[Setting], variables: &BTreeMap<String, String>) -
         .collect()
 }
 
-/// A value in the form in which two spellings of it are equal: bytes for sizes with a suffix, 0 and 1 for
-/// switches, upper case for names.
+/// A value in its canonical form, one for all spellings: bytes for sizes with a suffix, 0 and 1 for switches,
+/// upper case for names.
 fn canonical(value: &str) -> String {
     let value = value.trim().to_ascii_uppercase();
     match value.as_str() {

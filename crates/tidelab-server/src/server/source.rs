@@ -2,8 +2,8 @@
 //!
 //! - `mariadb-10.11`, `debian:mariadb-10.11`: from a Debian suite, in its cached prefix;
 //! - `prefix:/data/mariadb`: any installed or built tree;
-//! - `socket:/run/mysqld/mysqld.sock`, `socket:USER@PATH`: a server that already runs. Nothing of it is
-//!   started, stopped or configured. Its password comes from the environment, `TIDELAB_PASSWORD`;
+//! - `socket:/run/mysqld/mysqld.sock`, `socket:USER@PATH`: a running server. Nothing of it is started,
+//!   stopped or configured. Its password comes from the environment, `TIDELAB_PASSWORD`;
 //! - `container:IMAGE`, `remote:HOST`: known by name and refused.
 
 use std::env;
@@ -18,7 +18,7 @@ use super::release::{Installation, Release};
 use super::session::Address;
 use crate::error::{Error, Result};
 
-/// The variable of the environment with the password for a server that runs.
+/// The variable of the environment with the password for a running server.
 pub const PASSWORD: &str = "TIDELAB_PASSWORD";
 
 /// A server as an experiment names it.
@@ -28,7 +28,7 @@ pub enum Source {
     Debian(String),
     /// In this directory.
     Prefix(PathBuf),
-    /// One that runs, and the user that the laboratory is to it.
+    /// A running one, and the laboratory's user on it.
     Socket {
         /// Its socket.
         path: PathBuf,
@@ -41,17 +41,17 @@ pub enum Source {
     Remote(String),
 }
 
-/// The server that a source leads to.
+/// The server found at a source.
 #[derive(Debug)]
 pub enum FoundServer {
-    /// Programs that the laboratory starts.
+    /// Programs for the laboratory to start.
     Installed(Installation),
-    /// A server that runs.
+    /// A running server.
     Running(Existing),
 }
 
 impl FoundServer {
-    /// Which server it is.
+    /// The server's release.
     pub fn release(&self) -> Release {
         match self {
             FoundServer::Installed(installation) => installation.release,
@@ -106,8 +106,7 @@ impl FromStr for Source {
 }
 
 impl Source {
-    /// Looks for the server. Errors: it is missing, with the command that brings it; a kind that is not
-    /// supported.
+    /// Looks for the server. Errors: it is missing, with the command to bring it; an unsupported kind.
     pub fn find(&self, cache: &Path) -> Result<FoundServer> {
         match self {
             Source::Debian(name) => {
@@ -138,7 +137,7 @@ impl Source {
     }
 }
 
-/// The tool for containers that answers, if one does.
+/// The working tool for containers, if any.
 fn container_tool() -> Option<&'static str> {
     ["docker", "podman"].into_iter().find(|tool| {
         let asked = Command::new(tool)

@@ -1,15 +1,15 @@
 //! Tests of the verdicts, by experiments on simulated machines: one competitor has a planted slowdown of
 //! 5 %, or none.
 //!
-//! A machine has a drift, slow waves, a load that goes on for tens of seconds, and bursts that slow
-//! everything down for seconds. A run has a level of its own, from the layout of its tables and from work
-//! that was put off, and noisy seconds that follow each other.
+//! A machine has a drift, slow waves, a load over tens of seconds, and bursts of some seconds slowing
+//! everything down. A run has a level of its own, from the layout of its tables and from deferred work, and
+//! noisy, correlated seconds.
 //!
 //! With the parameters of `SHARED`, the simulated ratios of a round vary as those of this project's
 //! published runs did. Those ran on a virtual machine with other work on it: 8 to 12 % a round.
 //!
-//! `cargo test -p tidelab-server planted_test -- --nocapture` prints the figures that
-//! docs/design/0012-what-a-verdict-means.md quotes.
+//! `cargo test -p tidelab-server planted_test -- --nocapture` prints the figures in
+//! docs/design/0012-what-a-verdict-means.md.
 
 use std::f64::consts::TAU;
 
@@ -31,7 +31,7 @@ struct Noise {
     name: &'static str,
     /// Standard deviation of other load on the machine.
     load: f64,
-    /// Seconds after which that load is another one.
+    /// Seconds until the load is another one.
     load_s: f64,
     /// Change in ten minutes, and twice the height of waves of five.
     drift: f64,
@@ -92,7 +92,7 @@ fn normal(random: &mut StdRng) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (TAU * b).cos()
 }
 
-/// A value that forgets its past within so many steps, with this standard deviation.
+/// A value with a memory of so many steps, with this standard deviation.
 struct Wander {
     value: f64,
     kept: f64,
@@ -111,7 +111,7 @@ impl Wander {
     }
 }
 
-/// A machine on which two competitors take turns.
+/// A machine with two competitors in turns.
 struct Machine {
     noise: Noise,
     random: StdRng,
@@ -121,7 +121,7 @@ struct Machine {
     phase: f64,
     burst_left: f64,
     burst_depth: f64,
-    /// By what the second competitor is slower.
+    /// The share by which the second competitor is slower.
     slowdown: f64,
     rounds: usize,
 }
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// The rate of a run: five seconds until all is idle, then ten that count.
+    /// The rate of a run: five seconds until all is idle, then ten measured ones.
     fn run(&mut self, slowdown: f64) -> f64 {
         for _ in 0..5 {
             self.speed();
@@ -203,7 +203,7 @@ impl Machine {
     }
 }
 
-/// The rule that gives a verdict on pairs.
+/// The rule for a verdict on pairs.
 type Method = fn(&[(f64, f64)]) -> Ratio;
 
 /// The results of many experiments with one difference.
@@ -212,7 +212,7 @@ struct Outcome {
     lower: f64,
     none: f64,
     higher: f64,
-    /// The share of intervals that held the truth.
+    /// The share of intervals with the truth inside.
     covered: f64,
     /// Rounds: the median, and the limit of nine of ten.
     rounds: (usize, usize),
@@ -266,7 +266,7 @@ fn ratio(pairs: &[(f64, f64)]) -> Ratio {
     Ratio::of(pairs).expect("pairs of rates above 0")
 }
 
-/// The percentile bootstrap of the median over rounds at 95 %, which was the method before.
+/// The percentile bootstrap of the median over rounds at 95 %: the former method.
 fn percentile_bootstrap(pairs: &[(f64, f64)]) -> Ratio {
     let middle = |figures: &mut Vec<f64>| {
         figures.sort_by(f64::total_cmp);

@@ -1,6 +1,5 @@
 //! The kernel's counters in `/proc`. Each parser takes the text of a file and returns its numbers, in
-//! units that do not depend on the machine. A line or field that is missing, as in an older kernel,
-//! counts 0.
+//! machine-independent units. A missing line or field, as in an older kernel, counts 0.
 
 /// CPU time of all CPUs together, in ticks, by mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +20,12 @@ pub struct CpuTicks {
     pub steal: u64,
 }
 
-/// The tasks that want a CPU.
+/// The tasks in want of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// Tasks that run or could.
+    /// Running and runnable tasks.
     pub running: u64,
-    /// Tasks that wait for a disk.
+    /// Tasks in wait for a disk.
     pub blocked: u64,
     /// Switches between tasks since the start of the machine.
     pub switches: u64,
@@ -35,17 +34,17 @@ pub struct Tasks {
 /// The work of a block device since the start of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
-    /// Reads that came to their end.
+    /// Completed reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes that came to their end.
+    /// Completed writes.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Milliseconds in which it had something to do.
+    /// Milliseconds with work to do.
     pub busy_ms: u64,
-    /// Milliseconds of all requests together that were under way.
+    /// Milliseconds of all requests under way together.
     pub queue_ms: u64,
 }
 
@@ -54,11 +53,11 @@ pub struct DiskCounters {
 pub struct Memory {
     /// Not used for anything.
     pub free: u64,
-    /// The memory that programs could get.
+    /// The memory available to programs.
     pub available: u64,
     /// Files in memory.
     pub cached: u64,
-    /// Files in memory that differ from the device.
+    /// Bytes of files in memory not yet on the device.
     pub dirty: u64,
     /// On their way to it.
     pub writeback: u64,
@@ -66,7 +65,7 @@ pub struct Memory {
     pub swapped: u64,
 }
 
-/// Bytes that went over network interfaces since the start of the machine.
+/// Bytes over network interfaces since the start of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkBytes {
     /// Received, on all interfaces but the machine's own loop.
@@ -84,7 +83,7 @@ pub struct ProcessCounters {
     pub user: u64,
     /// Ticks in the kernel.
     pub system: u64,
-    /// Pages that had to be read from a device.
+    /// Page faults with a read from a device.
     pub major_faults: u64,
     /// Threads now.
     pub threads: u64,
@@ -92,7 +91,7 @@ pub struct ProcessCounters {
     pub resident_pages: u64,
 }
 
-/// Bytes that a process moved since its start.
+/// Bytes moved by a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessBytes {
     /// Asked for, from files and connections, whether a device was needed or not.
@@ -105,7 +104,7 @@ pub struct ProcessBytes {
     pub written: u64,
 }
 
-/// The number in a column of a line that is cut at white space; 0 without one.
+/// The number in a column of a line cut at white space; 0 without one.
 fn number(line: &str, column: usize) -> u64 {
     line.split_ascii_whitespace().nth(column).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
@@ -140,7 +139,7 @@ pub fn tasks(stat: &str) -> Tasks {
 
 /// From `/proc/diskstats`, the device with these numbers; none when it is not there.
 pub fn disk(diskstats: &str, major: u64, minor: u64) -> Option<DiskCounters> {
-    /// The unit of sizes in that file; the device's own may differ.
+    /// The unit of sizes in the file; the device's own may differ.
     const SECTOR: u64 = 512;
     let line = diskstats.lines().find(|line| {
         let mut columns = line.split_ascii_whitespace();
@@ -209,8 +208,8 @@ pub fn process_bytes(io: &str) -> ProcessBytes {
     }
 }
 
-/// The source of a mount with these numbers, from `/proc/self/mountinfo`. Some file systems, as btrfs,
-/// give themselves numbers that no device has.
+/// The source of a mount with these numbers, from `/proc/self/mountinfo`. Some file systems, as btrfs, give
+/// themselves numbers without a device.
 pub fn mounted(mountinfo: &str, major: u64, minor: u64) -> Option<&str> {
     let wanted = format!("{major}:{minor}");
     let line = mountinfo.lines().find(|line| line.split(' ').nth(2) == Some(wanted.as_str()))?;

@@ -1,4 +1,4 @@
-//! The space that an engine's files take on the disk.
+//! The disk space of an engine's files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use crate::server::engine::Engine;
 pub struct Space {
     /// Tables and indexes.
     pub data_bytes: u64,
-    /// Logs that are written before the tables: redo, undo, write-ahead.
+    /// Logs written before the tables: redo, undo, write-ahead.
     pub log_bytes: u64,
 }
 
@@ -44,8 +44,8 @@ fn is_tidesdb_log(name: &str) -> bool {
     name.starts_with("wal") || name.ends_with(".wal") || name.ends_with(".log")
 }
 
-/// The space of a directory and all below it, cut by whether a file's name says log. Files
-/// that vanish meanwhile count nothing.
+/// The space of a directory and all below it, split by the files' names into logs and others. Files removed
+/// meanwhile count nothing.
 pub fn of(directory: &Path, is_log: &dyn Fn(&str) -> bool) -> Space {
     let mut space = Space::default();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

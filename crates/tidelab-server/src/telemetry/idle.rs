@@ -1,5 +1,4 @@
-//! Waiting until a server is idle: what was put off under one load must not run in the
-//! measured time of the next.
+//! Waiting until a server is idle: deferred work of one load must not run in the measured time of the next.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -6,12 +6,12 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine that a run was made on.
+/// The machine of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The CPU's name.
     pub cpu: String,
-    /// CPUs that this process may use.
+    /// CPUs available to this process.
     pub cpus: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Machine {
     pub load_before: f64,
 }
 
-/// The machine, with the file system that holds `directory`.
+/// The machine, with the file system of `directory`.
 pub fn describe(directory: &Path) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, label: &str, separator: char| {
@@ -71,7 +71,7 @@ fn file_system(directory: &Path) -> String {
         .unwrap_or_else(|| "unknown".to_string())
 }
 
-/// The directory, or the nearest one above it that exists.
+/// The directory, or the nearest existing one above it.
 fn existing(directory: &Path) -> Option<&Path> {
     let start = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     start.ancestors().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }).find(|p| p.exists())

@@ -5,14 +5,14 @@ use std::fs;
 
 use super::process::process_use;
 
-/// A while that has begun.
+/// A period in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Peak {
     pid: u32,
     /// The resident size when it began, in bytes.
     pub at_begin: u64,
-    /// Whether the kernel forgot the earlier peak. It cannot where the process is another user's; then
-    /// the figure is the peak since the process began.
+    /// True if the kernel forgot the earlier peak. It cannot for another user's process; then the figure is
+    /// the peak since the process began.
     pub begun_anew: bool,
 }
 

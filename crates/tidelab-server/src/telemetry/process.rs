@@ -7,7 +7,7 @@ use nix::unistd::{sysconf, SysconfVar};
 
 use crate::error::{io_error, Result};
 
-/// The resources that a process had used at a moment.
+/// A process's use of resources at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessUse {
     /// User and system time of all its threads, dead ones included, in seconds.
@@ -16,9 +16,9 @@ pub struct ProcessUse {
     pub resident_bytes: u64,
     /// The part of it without a file: heaps and stacks.
     pub anonymous_bytes: u64,
-    /// Page faults that had to wait for a disk.
+    /// Page faults with a wait for a disk.
     pub major_faults: u64,
-    /// Bytes that it caused to be written to the device; 0 where that may not be read.
+    /// Bytes written to the device on its behalf; 0 if this may not be read.
     pub written_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ fn ticks() -> f64 {
     }
 }
 
-/// The resources that a process has used so far; zeros when it is gone.
+/// A process's use of resources so far; zeros when it is gone.
 pub fn process_use(pid: u32) -> ProcessUse {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let (stat, status) = (read("stat"), read("status"));
@@ -54,15 +54,16 @@ pub fn process_use(pid: u32) -> ProcessUse {
     }
 }
 
-/// Forgets the most memory that a process had; [`peak_resident`] then tells it from now on. It takes the process's own
-/// user or root, and is an error for a process that is gone.
+/// Forgets the peak memory of a process; [`peak_resident`] then counts from now on. It takes the process's
+/// own user or root, and is an error for a process already gone.
 pub fn forget_peak(pid: u32) -> Result<()> {
     let path = format!("/proc/{pid}/clear_refs");
     // proc(5): 5 resets the peak to what is resident now.
     fs::write(&path, "5").map_err(io_error("reset the peak memory by", path))
 }
 
-/// The most that was resident since [`forget_peak`], by the kernel's own count: no look misses it. 0 when it is gone.
+/// The peak resident memory since [`forget_peak`], by the kernel's own count: no look misses it. 0 when it is
+/// gone.
 pub fn peak_resident(pid: u32) -> u64 {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default(), "VmHWM:") * 1024
 }
@@ -99,8 +100,8 @@ fn field(text: &str, label: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Ticks in which a CPU was busy. Idle ticks and waits for a disk do not count, nor does the guests'
-/// time, which user time already includes.
+/// Busy ticks of all CPUs. Idle ticks and waits for a disk do not count, nor does the guests' time: user time
+/// already includes it.
 fn machine_ticks(stat: &str) -> u64 {
     let Some(line) = stat.lines().find(|l| l.starts_with("cpu ")) else { return 0 };
     let of =

@@ -4,8 +4,8 @@
 //! The recording becomes a [`Series`] alongside the load's own.
 //!
 //! Columns end with their unit. `_cpus` are CPU seconds in a second, `_per_s` counts events in a second,
-//! `_bytes` and `_tasks` are amounts at its end. The column of a status counter is `status.NAME_per_s`,
-//! or `status.NAME_now` for an amount. A value that could not be read is NaN.
+//! `_bytes` and `_tasks` are amounts at its end. The column of a status counter is `status.NAME_per_s`, or
+//! `status.NAME_now` for an amount. A value not read is NaN.
 //!
 //! The recording's own cost is in [`Recording::own_cpu_s`]. Reading `/proc` takes 0.1 to 0.4 ms each
 //! second. All status counters of a server take about 1 ms more here, and as much there.
@@ -32,10 +32,10 @@ use crate::server::session::Address;
 pub const FILE: &str = "telemetry.csv";
 /// The interval of samples.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A rest at the end that is shorter is not worth a row.
+/// A shorter rest at the end is not worth a row.
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// A recording that goes on. Dropping it ends it and throws its samples away.
+/// A recording in progress. Dropping it ends it and throws its samples away.
 pub struct Recorder {
     stop: Sender<()>,
     thread: Option<JoinHandle<Recording>>,
@@ -46,20 +46,19 @@ pub struct Recorder {
 pub struct Recording {
     /// A row for each second.
     pub series: Series,
-    /// CPU time that the recorder's thread took for all of it, in seconds; 0 where the kernel does
-    /// not say.
+    /// CPU time of the recorder's thread for all of it, in seconds; 0 if the kernel does not count it.
     pub own_cpu_s: f64,
 }
 
 impl Recorder {
     /// Begins alongside a load on a server, with the [`CHOSEN`] counters over a connection of its own.
-    /// `process` is the server's process where that is known. Errors: as in `start`.
+    /// `process` is the server's process, if known. Errors: as in `start`.
     pub fn of_server(process: Option<u32>, directory: &Path, address: &Address) -> Result<Recorder> {
         Recorder::start(process, directory, Some(Box::new(ServerStatus::of(address, CHOSEN))))
     }
 
-    /// Begins: the first row is that of the second that begins now. `server` is the process of the
-    /// server, `directory` one on the device of interest. Errors: no thread can be made.
+    /// Begins: the first row is that of the current second. `server` is the process of the server,
+    /// `directory` one on the device of interest. Errors: no thread can be made.
     pub fn start(
         server: Option<u32>,
         directory: &Path,
@@ -118,8 +117,8 @@ fn own_cpu_s() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// The numbers of the block device that holds a directory. None where the file system has no device, as
-/// one in memory or over the network.
+/// The numbers of the block device that holds a directory. None for a file system without a device, as one in
+/// memory or over the network.
 pub fn device_below(directory: &Path) -> Option<(u64, u64)> {
     let device = fs::metadata(directory).ok()?.dev();
     let numbers = (major(device), minor(device));
@@ -167,8 +166,8 @@ impl Sample {
     }
 }
 
-/// The columns that do not depend on the server's status. Each is computed from the sample before, this
-/// one, and the seconds between them.
+/// A column independent of the server's status. Each is computed from the sample before, this one, and the
+/// seconds between them.
 type Column = (&'static str, fn(&Sample, &Sample, &Scale) -> Option<f64>);
 
 /// The way from counters to readable figures.
@@ -233,7 +232,7 @@ const COLUMNS: [Column; 35] = [
 struct Log {
     start: Instant,
     samples: Vec<Sample>,
-    /// Status counters in the order in which they were first seen.
+    /// Status counters in the order of their first appearance.
     names: Vec<String>,
     /// For each sample the values of those, NaN where one was not there.
     status: Vec<Vec<f64>>,

@@ -1,4 +1,4 @@
-//! The server's status counters (`SHOW GLOBAL STATUS`) as numbers: some that were chosen, or all.
+//! The server's status counters (`SHOW GLOBAL STATUS`) as numbers: some chosen ones, or all.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::server::session::{Address, Session};
 /// An answer later than this belongs to another second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(900);
 
-/// The counters that a kept run has each second; those that a server does not have are not there.
+/// The counters of each second in a kept run; a server's missing ones are left out.
 pub const CHOSEN: [&str; 26] = [
     "Questions",
     "Com_commit",
@@ -42,7 +42,7 @@ pub trait StatusSource: Send {
     /// The counters now, by name; none when the server did not answer in time.
     fn read(&mut self) -> Option<Vec<(String, f64)>>;
 
-    /// Whether counters that never change are wanted too: they were asked for by name.
+    /// True if constant counters are wanted too: they were asked for by name.
     fn keeps_constants(&self) -> bool;
 }
 
@@ -55,8 +55,7 @@ pub struct ServerStatus {
 }
 
 impl ServerStatus {
-    /// All counters that are numbers. The server sums most of them over its connections when it
-    /// is asked.
+    /// All numeric counters. The server sums most of them over its connections when it is asked.
     pub fn all(address: &Address) -> ServerStatus {
         ServerStatus {
             address: address.clone(),
@@ -100,7 +99,7 @@ impl StatusSource for ServerStatus {
     }
 }
 
-/// A row of the answer, if it is a number that can change.
+/// A row of the answer, if it is a changeable number.
 fn counter(row: &[String]) -> Option<(String, f64)> {
     let [name, value] = row else { return None };
     if name.starts_with("Uptime") {
@@ -109,8 +108,8 @@ fn counter(row: &[String]) -> Option<(String, f64)> {
     Some((name.clone(), value.parse().ok().filter(|v: &f64| v.is_finite())?))
 }
 
-/// Whether a counter is an amount and not a count of events. An amount is shown as it is, a count of
-/// events as its growth in a second.
+/// True if a counter is an amount and not a count of events. An amount is shown as it is, a count of events
+/// as its growth in a second.
 pub fn is_level(name: &str) -> bool {
     const BEGINNINGS: [&str; 12] = [
         "threads_",

@@ -1,5 +1,5 @@
-//! Large statements that copy: INSERT ... SELECT into a table with three secondary indexes, and ALTER
-//! TABLE ... ADD INDEX three times, on a table of this shape:
+//! Large copying statements: INSERT ... SELECT into a table with three secondary indexes, and ALTER TABLE ...
+//! ADD INDEX three times, on a table of this shape:
 //!
 //! ```sql
 //! CREATE TABLE source (id INT PRIMARY KEY, a INT, b INT, c VARCHAR(32), pad CHAR(60))
@@ -17,7 +17,7 @@ use crate::server::session::{Address, Session};
 
 /// No statement takes longer than this.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(3600);
-/// Rows of a statement that fills the source.
+/// Rows of one filling statement of the source.
 const FILL: u64 = 20_000;
 /// The indexed columns.
 const COLUMNS: [&str; 3] = ["a", "b", "c"];
@@ -25,14 +25,14 @@ const COLUMNS: [&str; 3] = ["a", "b", "c"];
 /// The measured statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
-    /// INSERT ... SELECT from `source` into `target`, which has three indexes.
+    /// INSERT ... SELECT from `source` into `target`, with three indexes.
     InsertSelect,
     /// Three times ALTER TABLE `source` ADD INDEX.
     AddIndex,
 }
 
 impl Copying {
-    /// The table that is looked at afterwards.
+    /// The table to check afterwards.
     fn result(self) -> &'static str {
         match self {
             Copying::InsertSelect => "target",

@@ -1,4 +1,4 @@
-//! The loads that a server is put under.
+//! The loads for a server.
 
 pub mod copying;
 pub mod iibench;

@@ -9,25 +9,25 @@
 //! medians       700           1000            1000            1000
 //! ```
 //!
-//! After nine seconds the medians are 700, 1000, 1000: still warming. After twelve they are 1000 three
-//! times: steady. The rule knows nothing of engines: it is the same for all that are compared.
+//! After nine seconds the medians are 700, 1000, 1000: still warming. After twelve they are 1000 three times:
+//! steady. The rule knows nothing of engines: it is the same for all competitors.
 
 use serde::Serialize;
 
-/// Windows that are compared.
+/// The number of compared windows.
 const WINDOWS: usize = 3;
 /// The largest difference between the windows' medians, as a share of the middle one.
 const TOLERANCE: f64 = 0.05;
-/// Medians that only rise or only fall may differ by this share of the middle one. It is half of
-/// [`TOLERANCE`]: a slow drift is no noise.
+/// Medians in a steady rise or fall may differ by this share of the middle one. It is half of [`TOLERANCE`]:
+/// a slow drift is no noise.
 const TREND: f64 = TOLERANCE / 2.0;
 
 /// When a warm-up ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// Seconds that it takes at least.
+    /// The least number of its seconds.
     pub at_least_s: u32,
-    /// Seconds after which it ends, steady or not. No more than `at_least_s`: the warm-up is fixed.
+    /// The most of its seconds, steady or not. No more than `at_least_s`: the warm-up is fixed.
     pub at_most_s: u32,
     /// Seconds of a window.
     pub window_s: u32,
@@ -47,9 +47,9 @@ pub enum State {
 /// The result of a warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WarmUp {
-    /// Seconds that it took.
+    /// Its seconds.
     pub seconds: f64,
-    /// Whether the rates became steady; none for a fixed length.
+    /// True if the rates became steady; none for a fixed length.
     pub steady: Option<bool>,
 }
 
@@ -82,13 +82,13 @@ impl WarmUp {
         WarmUp { seconds, steady: None }
     }
 
-    /// One that reached its limit before it was steady.
+    /// True if it reached its limit before it was steady.
     pub fn is_unsteady(&self) -> bool {
         self.steady == Some(false)
     }
 }
 
-/// Whether the last three windows of these rates are alike and without a trend.
+/// True if the last three windows of these rates are alike and without a trend.
 pub fn is_steady(rates: &[f64], window: usize) -> bool {
     let Some(from) = rates.len().checked_sub(WINDOWS * window).filter(|_| window > 0) else { return false };
     let medians: Vec<f64> = rates[from..].chunks(window).map(median).collect();

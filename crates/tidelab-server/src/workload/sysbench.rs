@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
 use crate::telemetry::process::{now, process_use, Moment};
 
-/// How long after its time a run may take to end: a server that does not answer is found.
+/// Time limit of a run's end after its time: finds a server without an answer.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// One of sysbench's OLTP scripts.
@@ -44,8 +44,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All, in the order in which they run: reads first, those that change the number of
-    /// rows last.
+    /// All, in running order: reads first, those with inserts or deletes last.
     pub const ALL: [Workload; 8] = [
         Workload::PointSelect,
         Workload::ReadOnly,
@@ -83,9 +82,9 @@ impl Workload {
 
     /// The change of the number of rows by a run: least and most.
     ///
-    /// sysbench counts a change that met no row as `other`, so inserts and deletes are exact. In
-    /// read_write and write_only a delete and an insert of one row belong together. Where the server
-    /// rolls back only the statement (1205), sysbench's next BEGIN commits the delete alone.
+    /// sysbench counts a change without a matching row as `other`, so inserts and deletes are exact. In
+    /// read_write and write_only a delete and an insert of one row belong together. Where the server rolls
+    /// back only the statement (1205), sysbench's next BEGIN commits the delete alone.
     pub fn row_change(self, writes: u64, retried_errors: u64) -> (i64, i64) {
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         match self {
@@ -169,8 +168,7 @@ pub struct Sysbench<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// The version of the installed sysbench; an error that names the remedy when there is none
-/// or another one than 1.0.
+/// The version of the installed sysbench; an error with the remedy if there is none or another one than 1.0.
 pub fn version() -> Result<String> {
     let output = Command::new("sysbench").arg("--version").stdin(Stdio::null()).output();
     let text = match output {
@@ -187,10 +185,9 @@ pub fn version() -> Result<String> {
 /// Further options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra<'a> {
-    /// Further options of sysbench's. One that names a host or a user takes the place of the socket
-    /// or of root.
+    /// Further options of sysbench's. A host or a user among them takes the place of the socket or of root.
     pub options: &'a [String],
-    /// The file for everything that sysbench prints.
+    /// The file for sysbench's whole output.
     pub log: Option<&'a Path>,
 }
 
@@ -203,7 +200,7 @@ impl Extra<'_> {
     }
 }
 
-/// The target of sysbench, for engines and scripts that are no competitors' and no workload's.
+/// The target of sysbench, for engines other than competitors and scripts other than workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The script, as `oltp_insert`, or the path of one.
@@ -215,7 +212,7 @@ pub struct Target<'a> {
 }
 
 impl Sysbench<'_> {
-    /// Makes and fills an engine's tables in its database, which must be there and empty.
+    /// Makes and fills an engine's tables in its existing, empty database.
     pub fn prepare(&self, engine: Engine, seed: u32) -> Result<()> {
         let (database, engine) = (engine.database(), engine.name());
         self.prepare_on(Target { script: "oltp_read_write", database, engine }, seed)
@@ -418,8 +415,8 @@ struct Output {
 }
 
 impl Output {
-    /// The lines with errors, or the last ones; of each its beginning, since a statement may bring a value of kilobytes.
-    /// Lines that several threads print alike stand only once.
+    /// The lines with errors, or the last ones; of each its beginning, since a statement may bring a value of
+    /// kilobytes. Equal lines of several threads stand only once.
     fn complaint(&self) -> String {
         const LINES: usize = 6;
         const CHARACTERS: usize = 200;

@@ -19,24 +19,24 @@ pub struct Second {
     pub statements_per_s: f64,
     /// 95th percentile of the transactions' latency, in milliseconds.
     pub p95_ms: f64,
-    /// Errors a second that sysbench retried.
+    /// Errors a second retried by sysbench.
     pub errors_per_s: f64,
 }
 
 /// The counters of a part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counters {
-    /// Statements that returned rows.
+    /// Statements with rows as their answer.
     pub reads: u64,
-    /// Statements that changed rows.
+    /// Statements with changed rows.
     pub writes: u64,
-    /// BEGIN, COMMIT, and changes that met no row.
+    /// BEGIN, COMMIT, and changes without a matching row.
     pub others: u64,
     /// All statements.
     pub statements: u64,
     /// Events, each a transaction.
     pub transactions: u64,
-    /// Errors after which sysbench began the event anew (deadlock, conflict, timeout).
+    /// Errors answered by a retry of the event (deadlock, conflict, timeout).
     pub retried_errors: u64,
     /// Lost connections.
     pub reconnects: u64,
@@ -48,7 +48,7 @@ pub struct Counters {
     pub max_ms: f64,
 }
 
-/// All that a run printed.
+/// The whole output of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// The part before the checkpoint, when there was one.
@@ -57,7 +57,7 @@ pub struct Report {
     pub measured: Counters,
     /// Latency in milliseconds and how many transactions had it, ascending.
     pub histogram: Vec<(f64, u64)>,
-    /// Errors that ended the run, one line each.
+    /// Fatal errors of the run, one line each.
     pub fatal: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Report {
         self.measured.until_s - self.warm_up.map_or(0.0, |w| w.until_s)
     }
 
-    /// The latency in milliseconds that `percent` of the transactions stay within; 0 for none.
+    /// The upper bound of the latencies of `percent` of the transactions, in milliseconds; 0 for none.
     pub fn percentile(&self, percent: f64) -> f64 {
         let total: u64 = self.histogram.iter().map(|(_, n)| n).sum();
         let needed = (total as f64 * percent / 100.0).floor().max(1.0) as u64;

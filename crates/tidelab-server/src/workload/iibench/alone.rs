@@ -1,5 +1,5 @@
-//! The benchmark's writers alone, as fast as they can: on an engine that keeps nothing they reach what drivers and
-//! server allow.
+//! The benchmark's writers alone, as fast as they can: on an engine without storage they reach the limit of
+//! drivers and server.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Inserts {
             .then_some(Inserts { shape: task.shape, rows: writers.rows_per_insert })
     }
 
-    /// Carries them out for some seconds, in a table of `engine` that is made anew.
+    /// Carries them out for some seconds, in a new table of `engine`.
     pub fn task(self, dsn: Dsn, engine: &str, clients: u32, seconds: u32) -> Task {
         Task {
             name: format!("{self} on {engine}"),

@@ -11,8 +11,7 @@ use crate::server::session::{Failure, Session};
 /// The limit of an answer where the data source has none: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 
-/// The number that counts an operation whose answer did not come: the one with which clients say
-/// that the connection was lost.
+/// The error number of an operation without an answer: the clients' own number for a lost connection.
 pub const LOST: u16 = 2013;
 
 /// A client's connection.
@@ -53,8 +52,8 @@ impl Connection {
         Ok(self.0.prep(text)?)
     }
 
-    /// Runs a prepared statement that returns no rows. The rows that it changed, and the first
-    /// value of AUTO_INCREMENT that it gave out, 0 for none.
+    /// Runs a prepared statement without rows as its answer. Returns the number of changed rows, and the
+    /// first AUTO_INCREMENT value given out, 0 for none.
     pub fn run(&mut self, statement: &Statement, values: Vec<Value>) -> Result<(u64, u64), Failure> {
         self.0.exec_drop(statement, parameters(values))?;
         Ok((self.0.affected_rows(), self.0.last_insert_id()))

@@ -24,21 +24,21 @@ pub struct Contents {
     pub uncertain: u64,
     /// Rows whose deletion got no answer.
     pub uncertainly_gone: u64,
-    /// The engine may give keys of one statement to others that run at the same time, as MyRocks does.
-    /// Then only the first of a statement's keys is known, and a bound of the greatest.
+    /// The engine may give keys of one statement to others at the same time, as MyRocks does. Then only the
+    /// first of a statement's keys is known, and a bound of the greatest.
     pub interleaved: bool,
 }
 
-/// Rows that were deleted at the low end of the key, a range after the other.
+/// Rows deleted at the low end of the key, a range after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
     /// Rows.
     pub rows: u64,
     /// All keys below this are gone; 0 for none.
     pub below: u64,
-    /// The sum of the keys; none where a range had gaps, so that it is unknown.
+    /// The sum of the keys; none after a range with gaps: it is unknown.
     pub key_sum: Option<u128>,
-    /// Rows of a statement that got no answer.
+    /// Rows of a statement without an answer.
     pub uncertain: u64,
 }
 
@@ -49,7 +49,7 @@ impl Default for Deleted {
 }
 
 impl Deleted {
-    /// The keys from `from` up to `below` were deleted, which were `rows` rows.
+    /// The keys from `from` up to `below` were deleted: `rows` rows.
     pub fn range(&mut self, from: u64, below: u64, rows: u64) {
         self.rows += rows;
         self.below = self.below.max(below);
@@ -60,7 +60,7 @@ impl Deleted {
             .map(|sum| sum + u128::from(rows) * (u128::from(from) + u128::from(below - 1)) / 2);
     }
 
-    /// Adds what another client deleted.
+    /// Adds another client's deletions.
     pub fn add(&mut self, other: &Deleted) {
         self.rows += other.rows;
         self.below = self.below.max(other.below);
@@ -75,7 +75,7 @@ impl Contents {
         Contents { key_sum: Some(0), number_sum: Some(0), ..Contents::default() }
     }
 
-    /// For what one client adds to this: nothing yet.
+    /// Empty contents for one client's additions to this.
     pub fn nothing_more(&self) -> Contents {
         Contents { interleaved: self.interleaved, ..Contents::empty() }
     }
@@ -108,7 +108,7 @@ impl Contents {
         self.keys = self.keys.filter(|_| self.rows > 0).map(|(low, high)| (low.max(deleted.below), high));
     }
 
-    /// Adds what one client was told.
+    /// Adds one client's acknowledged changes.
     pub fn add(&mut self, other: &Contents) {
         self.rows += other.rows;
         self.uncertain += other.uncertain;
@@ -121,7 +121,7 @@ impl Contents {
         self.number_sum = self.number_sum.zip(other.number_sum).map(|(a, b)| a + b);
     }
 
-    /// Reads what is there, along the primary key.
+    /// Reads the contents, along the primary key.
     pub fn read(session: &mut Session, table: &str) -> Result<Contents, Failure> {
         let statement = format!(
             "SELECT COUNT(*), COALESCE(MIN(transactionid), 0), COALESCE(MAX(transactionid), 0),
@@ -187,7 +187,7 @@ impl Contents {
     }
 }
 
-/// The faults of a table that must hold `wanted`: its rows, and each index against them.
+/// The faults of a table with `wanted` as its expected contents: its rows, and each index against them.
 pub fn examine(
     session: &mut Session,
     table: &str,

@@ -1,5 +1,5 @@
-//! The counts of clients. Each client counts into a window of its own; the reporter takes it away and
-//! adds it to that of the second.
+//! The counts of clients. Each client counts into a window of its own; the reporter takes it away and adds it
+//! to the second's.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The group that lines of the TSV show.
+    /// The group of its lines in the TSV.
     pub fn group(self) -> Group {
         match self {
             Kind::Insert => Group::Insert,
@@ -59,17 +59,17 @@ impl Group {
 /// Operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Those that met no error.
+    /// Those without an error.
     pub done: u64,
     /// Their rows.
     pub rows: u64,
-    /// Latencies from the moment at which they ought to have begun, of those given up too.
+    /// Latencies from the due beginning, of those given up too.
     pub latencies: Latencies,
     /// Latencies from their real begin.
     pub service: Latencies,
     /// Slots given up.
     pub given_up: u64,
-    /// Those that failed, by the error's number.
+    /// Failed ones, by the error's number.
     pub errors: BTreeMap<u16, u64>,
 }
 
@@ -86,7 +86,7 @@ impl Counts {
         }
     }
 
-    /// All that failed.
+    /// All failed ones.
     pub fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -122,18 +122,17 @@ impl Window {
     }
 }
 
-/// The window of one client, and the operation that it waits for.
+/// The window of one client, and its current operation.
 #[derive(Debug)]
 pub struct Desk {
     window: Mutex<Window>,
-    /// When the operation that runs ought to have begun, in microseconds since the start, plus
-    /// one; 0 for none.
+    /// The due beginning of the current operation, in microseconds since the start, plus one; 0 for none.
     open: AtomicU64,
     group: Group,
 }
 
 impl Desk {
-    /// For a client that does operations of a group.
+    /// For a client with operations of a group.
     pub fn new(group: Group) -> Desk {
         Desk { window: Mutex::default(), open: AtomicU64::new(0), group }
     }
@@ -149,7 +148,7 @@ impl Desk {
         change(self.window.lock().unwrap_or_else(PoisonError::into_inner).of(kind));
     }
 
-    /// An operation begins that ought to have begun at this time since the start.
+    /// An operation begins; it was due at this time since the start.
     pub fn begin(&self, slot: Duration) {
         let us = u64::try_from(slot.as_micros()).unwrap_or(u64::MAX - 1);
         self.open.store(us + 1, Ordering::Relaxed);
@@ -160,7 +159,7 @@ impl Desk {
         self.open.store(0, Ordering::Relaxed);
     }
 
-    /// The duration so far of the operation that runs; none without one.
+    /// The duration so far of the current operation; none without one.
     pub fn waits(&self, now: Duration) -> Option<Duration> {
         match self.open.load(Ordering::Relaxed) {
             0 => None,
@@ -168,7 +167,7 @@ impl Desk {
         }
     }
 
-    /// Takes away what was counted.
+    /// Takes the counts away.
     pub fn take(&self) -> Window {
         std::mem::take(&mut *self.window.lock().unwrap_or_else(PoisonError::into_inner))
     }

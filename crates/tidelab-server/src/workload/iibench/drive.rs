@@ -1,9 +1,9 @@
 //! One task's load: its clients, from the first operation to the last, and the counts of each second.
 //!
-//! All clients are connected and have their statements prepared before the first one begins. Writers make
-//! a batch before its slot comes, so that making it is no part of its latency. A batch that fails is
-//! counted by its error and not tried again; its writer goes on with the next. A client that gets no
-//! answer ends the load: the fate of its rows is unknown.
+//! All clients are connected and have their statements prepared before the first one begins. Writers make a
+//! batch before its slot comes: its making is no part of its latency. A failed batch is counted by its error
+//! and not tried again; its writer goes on with the next. A client without an answer ends the load: the fate
+//! of its rows is unknown.
 
 mod client;
 
@@ -26,16 +26,16 @@ use crate::server::session::Failure;
 use crate::telemetry::process::{now, process_use, Moment};
 use client::{Channel, Client, Role, Work};
 
-/// A writer that is late catches up at most this much: as the published benchmark, whose limit
-/// held within each second.
+/// A late writer catches up at most this much: as in the published benchmark, with its limit within each
+/// second.
 pub const WRITES_CATCH_UP: Duration = Duration::from_secs(1);
 /// Queries do not catch up: the published benchmark's did not either.
 pub const QUERIES_CATCH_UP: Duration = Duration::ZERO;
-/// Inserts may be so many statements ahead of the deletes that follow them.
+/// Inserts may be so many statements ahead of the deletes after them.
 const DELETES_BEHIND: usize = 16;
 /// A client whose operations all fail ends the load after so many.
 const FAILURES_IN_A_ROW: u32 = 100;
-/// The interval at which waiting threads look for the end.
+/// The interval of waiting threads' looks for the end.
 const LOOK: Duration = Duration::from_millis(20);
 /// Clients past the last writer's number get other random numbers than any writer.
 const QUERY_CLIENTS: u64 = 1 << 32;
@@ -64,16 +64,16 @@ pub struct Second {
     pub at: Duration,
     /// Its length: the last one may be shorter.
     pub length: Duration,
-    /// The operations that ended in it.
+    /// The operations ended in it.
     pub window: Window,
-    /// By group, how long an operation that had not ended then had taken.
+    /// By group, the time so far of an operation unfinished then.
     pub waits: BTreeMap<Group, Duration>,
     /// The server then.
     pub moment: Moment,
 }
 
 impl Second {
-    /// The longest that an operation of a group took, ended or not; none: there was none.
+    /// The longest operation of a group, ended or not; none: there was none.
     pub fn worst(&self, group: Group) -> Option<Duration> {
         let counts = self.window.group(group);
         let ended = (counts.latencies.count() > 0)
@@ -87,9 +87,9 @@ impl Second {
 pub struct Outcome {
     /// From the first operation's begin to the last one's end.
     pub seconds: f64,
-    /// All that was counted.
+    /// All counts.
     pub total: Window,
-    /// The contents that the table must have now.
+    /// The expected contents of the table now.
     pub contents: Contents,
     /// The server at the start.
     pub begin: Moment,
@@ -103,7 +103,7 @@ pub struct Outcome {
     pub complaints: Vec<String>,
 }
 
-/// The state that all clients share.
+/// The shared state of all clients.
 struct Shared {
     start: Instant,
     end: Option<Duration>,
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// The end of a client: the changes that were acknowledged to it, and its faults.
+/// The end of a client: its acknowledged changes, and its faults.
 struct Ended {
     inserted: Contents,
     deleted: Deleted,
@@ -156,8 +156,8 @@ struct Ended {
 }
 
 impl Drive<'_> {
-    /// Runs the load; `each` sees every second as it ends. Errors: clients cannot connect or
-    /// prepare, an interrupt, what `each` returns.
+    /// Runs the load; `each` sees every second as it ends. Errors: clients cannot connect or prepare, an
+    /// interrupt, an error of `each`.
     pub fn run(&self, mut each: impl FnMut(&Second) -> Result<()>) -> Result<Outcome> {
         let clients = self.connect()?;
         let desks: Vec<Desk> = clients.iter().map(|client| Desk::new(client.role.group())).collect();

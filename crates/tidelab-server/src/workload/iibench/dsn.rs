@@ -2,8 +2,8 @@
 //! `user:password@unix(/path)/database?name=value`, `user@tcp(host:3306)/database`.
 //!
 //! Parameters with a meaning here are followed: `timeout`, `readTimeout`, `writeTimeout`, `charset`,
-//! `collation`, `maxAllowedPacket`. Parameters that steer only the driver are refused by name. Any other
-//! is a variable of the session, which the driver sets as well.
+//! `collation`, `maxAllowedPacket`. Parameters of the driver alone are refused by name. Any other is a
+//! variable of the session; the driver sets it as well.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const DEFAULT_HOST: &str = "127.0.0.1";
 /// The server's port where none is named.
 const DEFAULT_PORT: u16 = 3306;
 
-/// Parameters of Go's driver that have no meaning for any other client.
+/// Parameters of Go's driver without a meaning for any other client.
 const DRIVERS_OWN: [&str; 18] = [
     "allowAllFiles",
     "allowCleartextPasswords",
@@ -40,7 +40,7 @@ const DRIVERS_OWN: [&str; 18] = [
     "tls",
 ];
 
-/// The address on which a server listens.
+/// The address of a listening server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A socket of this machine.
@@ -61,7 +61,7 @@ pub struct Dsn {
     pub user: String,
     /// The password; none for none.
     pub password: Option<String>,
-    /// The address on which the server listens.
+    /// The server's address.
     pub endpoint: Endpoint,
     /// The database.
     pub database: String,
@@ -71,14 +71,14 @@ pub struct Dsn {
     pub read_timeout: Option<Duration>,
     /// The longest wait until a statement is sent.
     pub write_timeout: Option<Duration>,
-    /// The largest packet that the client sends, in bytes.
+    /// The largest packet of the client, in bytes.
     pub max_packet: Option<usize>,
-    /// Statements that each connection begins with.
+    /// The first statements of each connection.
     pub at_start: Vec<String>,
 }
 
 impl Dsn {
-    /// Reads one. The error names the part that cannot be followed.
+    /// Reads one. The error names the unsupported part.
     pub fn parse(text: &str) -> Result<Dsn, String> {
         // As the driver does: the last slash ends the address, the last @ before it the login.
         let (left, right) = text.rsplit_once('/').ok_or_else(|| {
@@ -208,7 +208,7 @@ fn tcp(place: &str) -> Result<Endpoint, String> {
     Ok(Endpoint::Tcp { host: host.to_string(), port })
 }
 
-/// A name that statements hold without quotes.
+/// A name for use in statements without quotes.
 fn word(name: &str, value: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '@');
     if value.is_empty() || !value.chars().all(fits) {

@@ -1,8 +1,8 @@
-//! The files of a task: a line with tabs for each report, and one for each error code that came.
+//! The files of a task: a line with tabs for each report, and one for each seen error code.
 //!
-//! Times are in the unit that a column's name ends with; `int` is since the last line, `cum` since
-//! the start. Latencies are those of the interval, from the moment at which an operation ought to
-//! have begun; `service` is from its real begin.
+//! Times are in the unit at the end of a column's name; `int` is since the last line, `cum` since the start.
+//! Latencies are those of the interval, from the due beginning of an operation; `service` is from its real
+//! begin.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -48,7 +48,7 @@ pub fn columns() -> Vec<String> {
     std::iter::once("elapsed_s".to_string()).chain(of_groups).collect()
 }
 
-/// The file of errors that belongs to a file of lines: `a.tsv`, `a.errcodes.tsv`.
+/// The file of errors for a file of lines: `a.tsv`, `a.errcodes.tsv`.
 pub fn errors_path(log: &Path) -> PathBuf {
     log.with_extension("errcodes.tsv")
 }
@@ -87,7 +87,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// A second is over: when an interval is, writes its line and returns what a person reads of it.
+    /// A second is over: at the end of an interval, writes its line and returns the text for a person.
     pub fn second(&mut self, second: &Second) -> Result<Option<String>> {
         self.interval.add(&second.window);
         let due = Duration::from_secs(self.from.as_secs() / self.every.as_secs() * self.every.as_secs())
@@ -98,7 +98,7 @@ impl Lines {
         self.line(second.at).map(Some)
     }
 
-    /// The load is over: what is left of an interval gets a line too.
+    /// The load is over: the rest of an interval gets a line too.
     pub fn close(&mut self, at: Duration) -> Result<Option<String>> {
         if self.interval == Window::default() {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Lines {
     }
 }
 
-/// The unit that is counted of a group.
+/// A group's count, in its unit.
 pub fn counted(group: Group, counts: &Counts) -> u64 {
     match group {
         Group::Query => counts.done,

@@ -3,8 +3,8 @@
 //! end.
 //!
 //! [`drive`] puts a task's clients on a server: writers with prepared statements of many rows ([`rows`],
-//! [`schema`]), readers of four queries ([`queries`]), one client that deletes. With a rate, operations
-//! begin on a schedule ([`pace`]) and latencies are counted from it.
+//! [`schema`]), readers of four queries ([`queries`]), one deleting client. With a rate, operations begin on
+//! a schedule ([`pace`]) and latencies are counted from it.
 //!
 //! [`counts`] collects, [`lines`] writes the files of the published benchmark, [`windows`] tells whether
 //! latencies stayed the same. [`runner`] carries tasks out one after the other; a task fails when its

@@ -1,13 +1,11 @@
 //! The schedule of one client's operations: evenly, at a rate, independent of the server.
 //!
-//! A slot is the moment at which an operation ought to begin. Latencies are counted from the slot: an
-//! operation that had to wait for the one before it has waited, and a stall shows in all operations that
-//! fall into it (coordinated omission).
+//! A slot is the due beginning of an operation. Latencies are counted from the slot: a wait for the operation
+//! before it counts, and a stall shows in all operations due in it (coordinated omission).
 //!
-//! A late client begins its next operation at once, but is never later than `catch_up`. Older slots are
-//! given up, because a burst after a stall would be another load than the one asked for. Each given-up
-//! slot is reported with the time that it has waited so far. That is less than its operation would have
-//! taken; the percentiles keep it.
+//! A late client begins its next operation at once, but is never later than `catch_up`. Older slots are given
+//! up, because a burst after a stall would be another load than the one asked for. Each given-up slot is
+//! reported with its wait so far. This is less than its operation would have taken; the percentiles keep it.
 
 use std::time::Duration;
 
@@ -23,16 +21,16 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// One of `clients` that together do `per_second` operations. Their slots are spread over
-    /// an interval; `first` is when the first client's first one is.
+    /// One of `clients` with `per_second` operations together. Their slots are spread over an interval;
+    /// `first` is the first client's first slot.
     pub fn new(per_second: f64, clients: u32, number: u32, first: Duration, catch_up: Duration) -> Pace {
         let interval = Duration::from_secs_f64(f64::from(clients) / per_second);
         let share = f64::from(number) / f64::from(clients);
         Pace { interval, next: first + interval.mul_f64(share), catch_up }
     }
 
-    /// The next slot, given the time since the start: when it lies ahead the client waits for
-    /// it. `given_up` gets the wait of each slot that is passed over.
+    /// The next slot, given the time since the start: when it lies ahead the client waits for it. `given_up`
+    /// gets the wait of each skipped slot.
     pub fn slot(&mut self, now: Duration, mut given_up: impl FnMut(Duration)) -> Duration {
         while self.next + self.catch_up < now {
             given_up(now - self.next);

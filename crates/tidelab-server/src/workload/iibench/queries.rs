@@ -1,5 +1,5 @@
-//! The four queries, in turn. Each reads some rows of an index from a random place on, and each row must
-//! lie after that place.
+//! The four queries, in turn. Each reads some rows of an index from a random place on, and each row must lie
+//! after the place.
 
 use mysql::{Row, Value};
 
@@ -19,7 +19,7 @@ pub enum Query {
     RegisterSegment,
 }
 
-/// The range of places at which a query may begin.
+/// The range of a query's possible beginnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The least key.
@@ -36,10 +36,10 @@ pub struct Range {
 pub type Place = Vec<u64>;
 
 impl Query {
-    /// All, in the order in which they are asked.
+    /// All, in their running order.
     pub const ALL: [Query; 4] = [Query::Pk, Query::Pdc, Query::MarketSegment, Query::RegisterSegment];
 
-    /// The name that figures have.
+    /// The name in figures.
     pub fn name(self) -> &'static str {
         match self {
             Query::Pk => "pk",
@@ -49,7 +49,7 @@ impl Query {
         }
     }
 
-    /// Those that a table has an index for.
+    /// Those with an index in the table.
     pub fn possible(shape: &Shape) -> Vec<Query> {
         let has = |query: &Query| {
             *query == Query::Pk || shape.indexes().iter().any(|(name, _, _)| *name == query.name())
@@ -116,7 +116,7 @@ impl Query {
         (0..place.len()).rev().flat_map(|last| (0..=last).map(value)).collect()
     }
 
-    /// Whether a row lies at the place or after it.
+    /// True if a row lies at the place or after it.
     pub fn is_behind(self, place: &[u64], row: &Row) -> bool {
         for (column, wanted) in place.iter().enumerate() {
             let order = match row.as_ref(column) {
@@ -133,7 +133,7 @@ impl Query {
     }
 }
 
-/// The parts of a DATETIME, which order as the moments do.
+/// The parts of a DATETIME; they sort as the moments do.
 fn moment(value: &Value) -> [u32; 7] {
     match *value {
         Value::Date(year, month, day, hour, minute, second, us) => {

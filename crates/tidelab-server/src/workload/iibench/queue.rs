@@ -1,7 +1,7 @@
 //! The queue: a TOML file with `[defaults]` and one `[[task]]` for each load, run in its order.
 //!
-//! An unknown key is refused with the nearest known one, and so is a key of a task that does nothing
-//! there: a mistyped queue must not be measured.
+//! An unknown key is refused with the nearest known one, and so is a key without an effect in its task: a
+//! mistyped queue must not be measured.
 
 use std::fs;
 use std::path::Path;
@@ -78,7 +78,7 @@ const KEYS: [&str; 24] = [
     "seed",
 ];
 
-/// Keys that name one task, and so cannot be a default.
+/// Keys of one task alone: they cannot be a default.
 const OF_ONE_TASK: [&str; 2] = ["name", "log_file"];
 
 #[derive(Debug, Deserialize)]
@@ -107,7 +107,7 @@ pub struct Writers {
     pub threads: u32,
     /// Rows of one statement.
     pub rows_per_insert: u32,
-    /// Rows that are inserted at most; none: as long as the task lasts.
+    /// The most inserted rows; none: as long as the task lasts.
     pub max_rows: Option<u64>,
     /// Rows a second of all clients together; none: as fast as they can.
     pub rows_per_second: Option<u64>,
@@ -124,7 +124,7 @@ pub struct Queries {
     pub per_second: Option<f64>,
     /// They begin when the table has so many rows.
     pub start_at_rows: u64,
-    /// Rows that one returns at most.
+    /// The most rows returned by one.
     pub limit: u32,
 }
 
@@ -144,9 +144,9 @@ pub struct Task {
     pub create: Option<String>,
     /// The columns and indexes of the table.
     pub shape: Shape,
-    /// Those who write.
+    /// The writers.
     pub writers: Writers,
-    /// Those who read.
+    /// The readers.
     pub queries: Queries,
     /// The longest time; none: until all rows are in.
     pub duration: Option<Duration>,
@@ -163,7 +163,7 @@ fn as_text<S: serde::Serializer>(dsn: &Dsn, serializer: S) -> std::result::Resul
 }
 
 impl Task {
-    /// The engine that its table's options ask for; none where they name none.
+    /// The engine in its table's options; none if they name none.
     pub fn engine_name(&self) -> Option<&str> {
         let options = self.create.as_deref()?;
         let at = options.to_ascii_lowercase().find("engine")?;
@@ -228,7 +228,7 @@ pub fn parse(text: &str, changes: &Changes) -> std::result::Result<Vec<Task>, St
     Ok(tasks)
 }
 
-/// Refuses what no table of the file may have.
+/// Refuses keys unknown to the file's tables.
 fn known_keys(file: &toml::Table) -> std::result::Result<(), String> {
     for (key, value) in file {
         let wrong = || format!("[{key}] is not written as a queue has it: [defaults], [[task]]");
@@ -263,7 +263,7 @@ fn known_of(place: &str, table: &toml::Table) -> std::result::Result<(), String>
     }
 }
 
-/// The known key that is nearest to one that is not.
+/// The known key nearest to an unknown one.
 fn near(key: &str) -> String {
     let best = KEYS.into_iter().map(|known| (strsim::normalized_damerau_levenshtein(key, known), known));
     match best.max_by(|a, b| a.0.total_cmp(&b.0)) {
@@ -272,8 +272,8 @@ fn near(key: &str) -> String {
     }
 }
 
-/// A task of these keys, for callers that make queues themselves. Each key of `own` must do something in
-/// the task; `defaults` are its fallback.
+/// A task of these keys, for callers with queues of their own. Each key of `own` must do something in the
+/// task; `defaults` are its fallback.
 pub fn task(
     name: String,
     own: &Keys,
@@ -411,8 +411,7 @@ fn queries(threads: u32, keys: &Keys) -> std::result::Result<Queries, String> {
     Ok(queries)
 }
 
-/// The keys of an experiment's phase with the table that each engine gets. Refuses keys that an
-/// experiment sets by itself.
+/// The keys of an experiment's phase with each engine's table. Refuses keys set by the experiment itself.
 pub fn phase(keys: &Keys, table_options: Option<String>) -> std::result::Result<Keys, String> {
     let set_by_itself = [
         (keys.name.is_some(), "name"),
@@ -431,7 +430,7 @@ pub fn phase(keys: &Keys, table_options: Option<String>) -> std::result::Result<
     Ok(Keys { create_table: Some(table_options.is_some()), table_options, ..keys.clone() })
 }
 
-/// Refuses keys of a task that do nothing in it.
+/// Refuses keys without an effect in their task.
 fn nothing_idle(own: &Keys, writers: u32, queries: u32, creates: bool) -> std::result::Result<(), String> {
     let idle = |named: bool, key: &str, without: &str| match named {
         true => Err(format!("{key} does nothing without {without}")),
@@ -467,7 +466,7 @@ fn scaled(mut task: Task, scale: f64) -> Task {
     task
 }
 
-/// The engines of ours that the queue's tables are made with, each once.
+/// The laboratory's engines of the queue's tables, each once.
 pub fn engines(tasks: &[Task]) -> std::result::Result<Vec<Engine>, Error> {
     let mut engines = Vec::new();
     for name in tasks.iter().filter_map(Task::engine_name) {

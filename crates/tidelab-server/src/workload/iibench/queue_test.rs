@@ -8,7 +8,7 @@ fn published() -> Vec<Task> {
     parse(PUBLISHED, &Changes::default()).unwrap()
 }
 
-/// A task with these keys, and the few that every task needs.
+/// A task with these keys, and the few required ones.
 fn with(keys: &str) -> std::result::Result<Task, String> {
     let text = format!("[defaults]\ndsn = \"u@unix(/s)/d\"\n[[task]]\nname = \"t\"\n{keys}");
     parse(&text, &Changes::default()).map(|tasks| tasks[0].clone())

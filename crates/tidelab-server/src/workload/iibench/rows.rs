@@ -1,5 +1,5 @@
-//! The rows: random by the benchmark's rules, the same for the same seed and client. Only their time is
-//! that of the moment.
+//! The rows: random by the benchmark's rules, the same for the same seed and client. Only their time is the
+//! current one.
 //!
 //! Cash registers, customers and products are uniform. The price of a row follows from a random number
 //! and its customer, as in the first insert benchmark, without its cents. A character field begins with
@@ -42,7 +42,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below a bound that is above 0.
+    /// A number below a bound above 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
@@ -66,7 +66,7 @@ pub struct Rows {
 pub struct Batch {
     /// Their values, row after row.
     pub values: Vec<Value>,
-    /// The sum of all their numbers, which tells whether they are there.
+    /// The sum of all their numbers, to verify them.
     pub sum: u64,
 }
 

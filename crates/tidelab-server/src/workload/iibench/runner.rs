@@ -1,8 +1,8 @@
-//! Carries tasks out one after the other: the conditions before a task, its load, and the check that all
-//! acknowledged rows are in the table afterwards.
+//! Carries tasks out one after the other: the conditions before a task, its load, and the check for all
+//! acknowledged rows in the table afterwards.
 //!
-//! A table is examined after the last task that uses it, not between tasks: reading all of it would
-//! change the caches for the next task.
+//! A table is examined after the last task on it, not between tasks: reading all of it would change the
+//! caches for the next task.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::telemetry::idle;
 use crate::telemetry::process::process_use;
 use crate::telemetry::recorder::Recorder;
 
-/// The server's number for a database that is not there.
+/// The server's number for a missing database.
 const NO_DATABASE: u16 = 1049;
 
 /// The state of a table.
@@ -33,7 +33,7 @@ struct Known {
     contents: Contents,
     /// The time of its first row, in microseconds since 1970.
     from_us: u64,
-    /// Tasks that wrote into it.
+    /// The number of writing tasks on it.
     turn: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Runner<'a> {
     tables: BTreeMap<(String, String), Known>,
 }
 
-/// A task that came to its end.
+/// A finished task.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The engine of its table, as the server spells it.
@@ -60,10 +60,9 @@ pub struct Measured {
     pub rows_before: u64,
     /// The counts.
     pub outcome: Outcome,
-    /// CPU time that the server still took until it was idle, in seconds; none: it was not
-    /// waited for.
+    /// The server's CPU time afterwards until it was idle, in seconds; none: without a wait for it.
     pub after_cpu_s: Option<f64>,
-    /// The statistics that a table got that was made by this task and is used by a later one.
+    /// The statistics of a table made by this task and used by a later one.
     pub analyzed: Option<Analyzed>,
     /// Each second.
     pub series: Series,
@@ -96,7 +95,7 @@ pub const SECONDS: [&str; 14] = [
 ];
 
 impl<'a> Runner<'a> {
-    /// One that knows no table yet.
+    /// A runner without a known table.
     pub fn new(interrupt: &'a Interrupt, server: Option<u32>, settle: Duration) -> Runner<'a> {
         Runner { interrupt, server, settle, recorded: None, tables: BTreeMap::new() }
     }
@@ -194,7 +193,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Gives the optimizer statistics of a table that was loaded, for the tasks that follow.
+    /// Gives the optimizer statistics of a loaded table, for the following tasks.
     fn analyze(&self, task: &Task, say: &mut dyn FnMut(&str)) -> Result<Analyzed> {
         let mut session = reach(task)?;
         let begin = Instant::now();
@@ -213,7 +212,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Whether a task is the last one of a queue that uses its table as it is.
+/// True if a task is the last one of a queue on its table as it is.
 pub fn is_last_on_its_table(tasks: &[Task], index: usize) -> bool {
     let task = &tasks[index];
     let same = |other: &&Task| other.table == task.table && other.dsn == task.dsn;
@@ -278,7 +277,7 @@ fn create(task: &Task, options: &str, session: &mut Session) -> Result<String> {
     }
 }
 
-/// The engine of the table that is there, which must have the indexes that were described.
+/// The engine of the existing table; it must have the described indexes.
 fn find(task: &Task, session: &mut Session) -> Result<String> {
     let found = schema::look(session, &task.table)
         .map_err(|failure| says(task, "looking for the table", &failure))?;
@@ -302,7 +301,7 @@ fn find(task: &Task, session: &mut Session) -> Result<String> {
     Ok(engine)
 }
 
-/// Whether the keys of a statement of many rows follow each other, in spite of other inserts.
+/// True if the keys of a statement of many rows follow each other, in spite of other inserts.
 fn gives_consecutive_keys(engine: &str) -> bool {
     ["InnoDB", "TidesDB"].iter().any(|name| name.eq_ignore_ascii_case(engine))
 }

@@ -1,13 +1,13 @@
-//! The table of the insert benchmark, its statements, and the check that an existing table is it.
+//! The table of the insert benchmark, its statements, and the check of an existing table.
 //!
-//! Columns and indexes are those of the published run. The key is a bigint, so that a long queue does not
-//! end at 2^31. The time has microseconds, because rows are stamped with microseconds.
+//! Columns and indexes are those of the published run. The key is a bigint: a long queue does not end at
+//! 2^31. The time has microseconds, because rows are stamped with microseconds.
 
 use serde::Serialize;
 
 use crate::server::session::{Failure, Session};
 
-/// No row is longer than this with all its character fields: what the server can hold.
+/// No row is longer than this with all its character fields: the server's limit.
 const ROW_CHARACTERS: u32 = 16_000;
 
 /// The columns and indexes of the table.
@@ -23,18 +23,18 @@ pub struct Shape {
     pub percent_compressible: u32,
 }
 
-/// Name, columns, and a condition on the first column that all rows meet.
+/// Name, columns, and a condition on the first column, met by all rows.
 pub const INDEXES: [(&str, &str, &str); 3] = [
     ("marketsegment", "price, customerid", "price >= 0"),
     ("registersegment", "cashregisterid, price, customerid", "cashregisterid >= 0"),
     ("pdc", "price, dateandtime, customerid", "price >= 0"),
 ];
 
-/// The columns of a row that are no character fields, without the key.
+/// The columns of a row other than character fields, without the key.
 const COLUMNS: [&str; 5] = ["dateandtime", "cashregisterid", "customerid", "productid", "price"];
 
 impl Shape {
-    /// Refuses what no table can be.
+    /// Refuses impossible tables.
     pub fn check(&self) -> Result<(), String> {
         if self.secondary_indexes as usize > INDEXES.len() {
             return Err(format!(
@@ -57,12 +57,12 @@ impl Shape {
         Ok(())
     }
 
-    /// Columns that an insert names.
+    /// The number of columns in an insert.
     pub fn columns(&self) -> usize {
         COLUMNS.len() + self.char_fields as usize
     }
 
-    /// The statement that makes the table.
+    /// The statement to make the table.
     pub fn create(&self, table: &str, options: &str) -> String {
         let mut parts = vec![
             "transactionid BIGINT NOT NULL AUTO_INCREMENT".to_string(),
@@ -82,7 +82,7 @@ impl Shape {
         &INDEXES[..self.secondary_indexes as usize]
     }
 
-    /// The statement that inserts so many rows, with placeholders.
+    /// The statement to insert so many rows, with placeholders.
     pub fn insert(&self, table: &str, rows: u32) -> String {
         let mut columns: Vec<String> = COLUMNS.iter().map(|column| column.to_string()).collect();
         columns.extend((1..=self.char_fields).map(|n| format!("charfield{n}")));

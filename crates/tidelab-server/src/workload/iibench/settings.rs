@@ -3,7 +3,7 @@
 use crate::server::engine::Engine;
 use crate::server::settings::{ruled, Setting, COMPARISON};
 
-/// The rules that come on top of [`COMPARISON`]: the file that runs keep and show.
+/// The rules on top of [`COMPARISON`]: runs keep and show this file.
 pub const RULES: &str = include_str!("../../../configs/iibench.toml");
 
 /// The settings of a server with these engines: a cache of the same size for each, READ-COMMITTED, no

@@ -1,5 +1,5 @@
-//! Whether latencies stay the same over a load: the worst of each ten seconds against the median
-//! of them. A load is flat where no window is worse than [`FLAT`] times the median window.
+//! The flatness of latencies over a load: the worst of each ten seconds against the median of them. A load is
+//! flat if no window is worse than [`FLAT`] times the median window.
 
 use serde::Serialize;
 
@@ -10,8 +10,8 @@ pub const WINDOW_S: f64 = 10.0;
 /// So many times the median window is still flat.
 pub const FLAT: f64 = 5.0;
 
-/// The worst of each window: its end in seconds, and milliseconds. A second belongs to the window
-/// in which it began; windows in which nothing ran are left out.
+/// The worst of each window: its end in seconds, and milliseconds. A second belongs to the window of its
+/// beginning; idle windows are left out.
 pub fn worst_by_window(seconds: &[(f64, f64, Option<f64>)]) -> Vec<(f64, f64)> {
     let mut windows: Vec<(f64, f64)> = Vec::new();
     for (at_s, length_s, worst_ms) in seconds {
@@ -25,7 +25,7 @@ pub fn worst_by_window(seconds: &[(f64, f64, Option<f64>)]) -> Vec<(f64, f64)> {
     windows
 }
 
-/// The end of the window to which a second belongs.
+/// The end of a second's window.
 fn window_end(at_s: f64, length_s: f64) -> f64 {
     // A reporter wakes a little late: what it calls a second may end in the next.
     let began_s = (at_s - length_s).max(0.0) + 0.05;
@@ -64,7 +64,7 @@ pub struct Flatness {
 }
 
 impl Flatness {
-    /// Of windows of a load that lasted so long; none: there was no whole window.
+    /// Of windows of a load of this length; none: there was no whole window.
     pub fn of(windows: &[(f64, f64)], lasted_s: f64) -> Option<Flatness> {
         let whole: Vec<f64> =
             windows.iter().filter(|(end, _)| *end <= lasted_s + 0.5).map(|(_, worst)| *worst).collect();
@@ -83,7 +83,7 @@ impl Flatness {
 mod tests {
     use super::*;
 
-    /// Seconds that end a few milliseconds late, with these worst latencies.
+    /// Seconds with an end a few milliseconds late, with these worst latencies.
     fn seconds(worst: impl IntoIterator<Item = f64>) -> Vec<(f64, f64, Option<f64>)> {
         worst.into_iter().enumerate().map(|(n, ms)| (n as f64 + 1.004, 1.0, Some(ms))).collect()
     }

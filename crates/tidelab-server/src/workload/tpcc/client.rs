@@ -1,5 +1,4 @@
-//! One user: a connection, a home warehouse, and the values that the transactions are called
-//! with, clauses 2.4 to 2.8.
+//! One user: a connection, a home warehouse, and the input values of transactions, clauses 2.4 to 2.8.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::server::session::{Address, Failure, Session};
 /// No transaction takes this long: a longer wait is a hang.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 
-/// The end of a transaction that met no error.
+/// The end of a transaction without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was committed.
@@ -48,12 +47,12 @@ impl User {
         Transaction::draw(&mut self.random)
     }
 
-    /// Gives the next transaction a number, for procedures that write tokens.
+    /// Gives the next transaction a number, for procedures with tokens.
     pub fn set_token(&mut self, token: i64) -> Result<(), Failure> {
         self.session.run(&format!("SET @token = {token}")).map(|_| ())
     }
 
-    /// Undoes what a transaction that met an error has done so far.
+    /// Undoes the changes of a failed transaction.
     pub fn roll_back(&mut self) -> Result<(), Failure> {
         self.session.run("ROLLBACK").map(|_| ())
     }
@@ -83,7 +82,7 @@ impl User {
         }
     }
 
-    /// The statement that calls a procedure.
+    /// The statement to call a procedure.
     fn call(&mut self, transaction: Transaction) -> String {
         let random = &mut self.random;
         let (w, warehouses) = (self.home, self.scale.warehouses);
@@ -123,8 +122,7 @@ impl User {
         }
     }
 
-    /// A customer: six of ten times by last name. The statement that sets the parameters which
-    /// go in and out.
+    /// A customer: six of ten times by last name. The statement to set the INOUT parameters.
     fn customer(&mut self) -> (u32, String) {
         if self.random.percent(60) {
             let name = last_name(self.random.last_name_to_find(self.scale.last_names()));

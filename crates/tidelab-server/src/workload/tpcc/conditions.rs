@@ -1,9 +1,9 @@
 //! The consistency conditions 1 to 12 of clause 3.3.2, and a thirteenth for the stock, checked on the
 //! result of [`super::readout`]. A figure counts only if they hold.
 //!
-//! Condition 11 of the specification is written for a database that was just loaded; here the orders
-//! delivered since then count too. The thirteenth condition says that stock and order lines agree: a lost
-//! update of a stock row shows nowhere else.
+//! Condition 11 of the specification is written for a database just loaded; here the orders delivered since
+//! then count too. The thirteenth condition compares stock and order lines: a lost update of a stock row
+//! shows nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -39,7 +39,7 @@ pub struct Lines {
     pub count: i64,
     /// The number without ol_delivery_d.
     pub undelivered: i64,
-    /// The sum of ol_amount of those that have one.
+    /// The sum of ol_amount of those with one.
     pub delivered_amount: Cents,
     /// The sum of ol_quantity.
     pub quantity: i64,
@@ -58,12 +58,12 @@ pub struct Customer {
     pub deliveries: i64,
 }
 
-/// The sums of the history, which has no order of its own.
+/// The sums of the history; it has no order of its own.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The sum of h_amount by (h_w_id, h_d_id): where it was paid.
     pub by_district: HashMap<(i64, i64), Cents>,
-    /// The same by the customer who paid: (h_c_w_id, h_c_d_id, h_c_id).
+    /// The same by the paying customer: (h_c_w_id, h_c_d_id, h_c_id).
     pub by_customer: HashMap<(i64, i64, i64), Cents>,
     /// Rows.
     pub rows: u64,
@@ -80,7 +80,7 @@ pub struct Stock {
     pub remote: i64,
 }
 
-/// One warehouse with all that belongs to it. Keys are (district, number).
+/// One warehouse with all of its rows. Keys are (district, number).
 #[derive(Clone, Debug, Default)]
 pub struct Warehouse {
     /// w_id.
@@ -99,7 +99,7 @@ pub struct Warehouse {
     pub customers: BTreeMap<(i64, i64), Customer>,
 }
 
-/// One thing that is wrong.
+/// One violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The condition: 1 to 12 of clause 3.3.2, 13 for the stock, 0 where rows are missing.
@@ -257,7 +257,7 @@ fn of_customers(w: &Warehouse, history: &History, found: &mut Violations) {
     }
 }
 
-/// The amounts that a warehouse's order lines since the load took from the stock.
+/// The amounts taken from the stock by a warehouse's order lines since the load.
 pub fn taken(w: &Warehouse, scale: Scale) -> Stock {
     let mut sum = Stock::default();
     for ((_, order), lines) in &w.lines {
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(violated(|_, _| {}), BTreeSet::new());
     }
 
-    /// For each condition the smallest change that breaks it, and all that this breaks.
+    /// For each condition its smallest violation, and all conditions broken by it.
     #[test]
     fn each_planted_violation_is_found() {
         type Plant = fn(&mut Warehouse, &mut History);

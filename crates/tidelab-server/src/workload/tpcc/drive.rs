@@ -47,11 +47,11 @@ pub struct Drive<'a> {
 /// The counts of one kind of transaction in the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// From the call to the last result, of those that met no error.
+    /// From the call to the last result, of those without an error.
     pub latencies: Latencies,
-    /// Of those, new orders that were rolled back because of an unused item.
+    /// Of those, new orders rolled back because of an unused item.
     pub rolled_back: u64,
-    /// Those that failed, by the error's number.
+    /// Failed ones, by the error's number.
     pub failed: BTreeMap<u16, u64>,
 }
 
@@ -62,7 +62,7 @@ pub struct Outcomes {
     pub counted: [Counted; 5],
     /// New orders committed from the first to the last second, ramp-up included.
     pub orders_in_all: u64,
-    /// Failed transactions of all kinds in that time.
+    /// Failed transactions of all kinds in the measured time.
     pub failed_in_all: u64,
     /// Each second: its end since the start, new orders, all transactions, and the server.
     pub seconds: Vec<Second>,
@@ -74,7 +74,7 @@ pub struct Outcomes {
     pub end: Moment,
     /// CPU time of this process in between, in seconds.
     pub client_cpu_s: f64,
-    /// Errors that may not be.
+    /// Errors not permitted.
     pub errors: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Schedule {
         self.from_us.store(micros(from), Ordering::Release);
     }
 
-    /// When the measured time begins; none while that is not known.
+    /// The beginning of the measured time; none while unknown.
     fn from(&self) -> Option<Instant> {
         self.at(&self.from_us)
     }
@@ -153,7 +153,7 @@ impl Schedule {
     }
 }
 
-/// The counts that all users share.
+/// The shared counts of all users.
 #[derive(Default)]
 struct Totals {
     orders: AtomicU64,
@@ -231,8 +231,7 @@ impl Drive<'_> {
     }
 }
 
-/// One user's work until the end. Returns its counts in the measured time, and the error that ended it
-/// early.
+/// One user's work until the end. Returns its counts in the measured time, and the error of an early end.
 fn work(
     mut user: User,
     schedule: &Schedule,
@@ -292,7 +291,7 @@ struct Watch {
     client_begin: f64,
     client_cpu_s: f64,
     seconds: Vec<Second>,
-    /// Whether the rate became steady; none while that is open, and for a fixed length.
+    /// True if the rate became steady; none while undecided, and for a fixed length.
     steady: Option<bool>,
     /// The totals at the last second.
     before: (Instant, u64, u64, u64),
@@ -346,7 +345,7 @@ impl Watch {
         self.seconds.push(second);
     }
 
-    /// Whether a ramp-up ends with the last second. It is asked until it does.
+    /// True if a ramp-up ends with the last second. It is asked until it does.
     fn ends_ramp_up(&mut self, rule: Rule) -> bool {
         let rates: Vec<f64> = self.seconds.iter().map(|second| second.transactions_per_s).collect();
         let state = rule.state(&rates);

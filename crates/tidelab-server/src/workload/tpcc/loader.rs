@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::session::{Address, Failure, Session};
 
-/// The error of a user that stops because another failed.
+/// The error of a user stopped because another failed.
 const TOLD_TO_STOP: &str = "the load was told to stop";
 /// A statement is sent when it has so many bytes: far below max_allowed_packet's default.
 const STATEMENT_BYTES: usize = 256 << 10;
-/// How long a statement of the load may take: a server may be busy with earlier work.
+/// Time limit of a statement of the load: a server may be busy with earlier work.
 const ANSWER_LIMIT: Duration = Duration::from_secs(300);
 /// The interval of calls to the caller's progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ pub struct Load<'a> {
     pub database: &'a str,
     /// The size.
     pub scale: Scale,
-    /// Users that load at once.
+    /// Users loading at once.
     pub users: u32,
     /// The seed of all random values.
     pub seed: u64,
@@ -43,8 +43,8 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Loads everything. `progress` is told the rows that are in and the seconds since the
-    /// start. Returns the number of rows.
+    /// Loads everything. `progress` is told the loaded rows and the seconds since the start. Returns the
+    /// number of rows.
     pub fn run(&self, mut progress: impl FnMut(u64, f64)) -> Result<u64> {
         let (rows, next, stop) = (AtomicU64::new(0), AtomicI64::new(0), AtomicBool::new(false));
         let start = Instant::now();
@@ -78,7 +78,7 @@ impl Load<'_> {
         Ok(rows.into_inner())
     }
 
-    /// Loads what is next (0: the items) until nothing is left or another user failed.
+    /// Loads the next part (0: the items) until nothing is left or another user failed.
     fn user(
         &self,
         rows: &AtomicU64,

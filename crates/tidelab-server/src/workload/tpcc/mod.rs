@@ -36,14 +36,14 @@ pub enum Transaction {
     Payment,
     /// The oldest order of each district of a warehouse is delivered.
     Delivery,
-    /// The number of recently sold items that are low in stock.
+    /// The number of recently sold items low in stock.
     StockLevel,
     /// A customer's last order.
     OrderStatus,
 }
 
 impl Transaction {
-    /// All, in the order in which HammerDB reports them.
+    /// All, in the order of HammerDB's reports.
     pub const ALL: [Transaction; 5] = [
         Transaction::NewOrder,
         Transaction::Payment,
@@ -52,7 +52,7 @@ impl Transaction {
         Transaction::OrderStatus,
     ];
 
-    /// HammerDB's name, which is also the procedure's.
+    /// HammerDB's name, also the procedure's.
     pub fn name(self) -> &'static str {
         match self {
             Transaction::NewOrder => "NEWORD",
@@ -122,12 +122,12 @@ impl Scale {
         Scale { warehouses, customers: 3000, items: 100_000 }
     }
 
-    /// A tenth of each warehouse, for checks that must be short; nothing is measured on it.
+    /// A tenth of each warehouse, for short checks; nothing is measured on it.
     pub fn tenth(warehouses: i64) -> Scale {
         Scale { warehouses, customers: 300, items: 10_000 }
     }
 
-    /// Orders of a district that are delivered at the beginning: seven of ten.
+    /// Orders of a district delivered at the beginning: seven of ten.
     pub fn delivered(self) -> i64 {
         self.customers * 7 / 10
     }

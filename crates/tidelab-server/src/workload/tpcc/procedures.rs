@@ -1,25 +1,23 @@
-//! The five transactions as stored procedures, after clause 2 of the specification, in HammerDB's form.
-//! Each is a procedure that draws the order's items and quantities itself and returns its results in OUT
-//! parameters.
+//! The five transactions as stored procedures, after clause 2 of the specification, in HammerDB's form. Each
+//! procedure draws the order's items and quantities itself and returns its results in OUT parameters.
 //!
 //! HammerDB's text would let some conditions of clause 3.3.2 fail. There these procedures follow the
 //! specification:
 //!
-//! * DELIVERY locks the order that it takes.
+//! * DELIVERY locks its order.
 //! * Payments lower the balance and raise c_ytd_payment and c_payment_cnt.
 //! * Deliveries raise c_delivery_cnt.
-//! * Stock is read under the lock with which it is changed, and keeps s_ytd, s_order_cnt and
-//!   s_remote_cnt.
+//! * Stock is read under the lock of its change, and keeps s_ytd, s_order_cnt and s_remote_cnt.
 //! * An order line's amount is quantity times price.
 //!
-//! An error ends a procedure and reaches the client, which rolls back. NEWORD finds its unused item (one
+//! An error ends a procedure and reaches the client; the client rolls back. NEWORD finds its unused item (one
 //! of a hundred orders) missing, and rolls back inside.
 
 use super::{Scale, Transaction, DISTRICTS};
 use crate::server::session::{Failure, Session};
 
-/// Makes all five in a database. With `tokens`, each transaction that changes something also
-/// writes a row with the number in the session's `@token`.
+/// Makes all five in a database. With `tokens`, each changing transaction also writes a row with the number
+/// in the session's `@token`.
 pub fn make(session: &mut Session, database: &str, scale: Scale, tokens: bool) -> Result<(), Failure> {
     session.run(&format!("USE {database}"))?;
     for transaction in Transaction::ALL {
@@ -29,7 +27,7 @@ pub fn make(session: &mut Session, database: &str, scale: Scale, tokens: bool) -
     Ok(())
 }
 
-/// The statement that makes one.
+/// The statement to make one.
 pub fn text(transaction: Transaction, scale: Scale, tokens: bool) -> String {
     let token = |w: &str, d: &str, n: &str| {
         if !tokens {

@@ -10,8 +10,7 @@ const SYLLABLES: [&str; 10] =
 
 /// C of NURand for last names while loading.
 const C_LAST_LOAD: i64 = 123;
-/// The same for the run: clause 2.1.6.1 wants a difference in 65..=119 that is neither 96 nor
-/// 112.
+/// The same for the run: clause 2.1.6.1 wants a difference in 65..=119, neither 96 nor 112.
 const C_LAST_RUN: i64 = C_LAST_LOAD + 86;
 /// C of NURand for customers.
 const C_CUSTOMER: i64 = 259;
@@ -45,22 +44,22 @@ impl Random {
         (((self.between(0, a) | self.between(low, high)) + c) % (high - low + 1)) + low
     }
 
-    /// A customer of a district that has so many.
+    /// A customer of a district with so many.
     pub fn customer(&mut self, customers: i64) -> i64 {
         self.nurand(1023, 1, customers, C_CUSTOMER)
     }
 
-    /// The number of a last name for a customer that is loaded, of `names`.
+    /// The number of a last name for a customer to load, of `names`.
     pub fn last_name_to_load(&mut self, names: i64) -> i64 {
         self.nurand(255, 0, names - 1, C_LAST_LOAD)
     }
 
-    /// The number of a last name that a transaction asks for, of `names`.
+    /// The number of a last name for a transaction's query, of `names`.
     pub fn last_name_to_find(&mut self, names: i64) -> i64 {
         self.nurand(255, 0, names - 1, C_LAST_RUN)
     }
 
-    /// Appends a string of letters and digits of `low..=high` bytes, which needs no quoting.
+    /// Appends a string of letters and digits of `low..=high` bytes, without a need for quoting.
     pub fn string(&mut self, low: i64, high: i64, to: &mut String) {
         let length = usize::try_from(self.between(low, high)).unwrap_or(0);
         let mut bytes = [0u8; 512];
@@ -117,8 +116,7 @@ mod tests {
         assert_eq!(last_name(999), "EINGEINGEING");
     }
 
-    /// The distribution of NURand(a, low, high), from its definition: the number of pairs that lead to
-    /// each value.
+    /// The distribution of NURand(a, low, high), from its definition: the number of pairs for each value.
     fn exact(a: i64, low: i64, high: i64, c: i64) -> Vec<f64> {
         let range = high - low + 1;
         let mut counts = vec![0u64; usize::try_from(range).unwrap()];

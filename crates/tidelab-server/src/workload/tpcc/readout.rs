@@ -1,5 +1,5 @@
-//! Reads what is in the tables after a run, one warehouse after the other with several
-//! connections, and has the conditions checked. Nothing may change meanwhile.
+//! Reads the tables after a run, one warehouse after the other with several connections, and has the
+//! conditions checked. Nothing may change meanwhile.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Mutex;
@@ -24,11 +24,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(900);
 pub struct Readout {
     /// The violations.
     pub violations: Vec<Violation>,
-    /// Orders that came since the load: the sum of d_next_o_id less what it was.
+    /// New orders since the load: the growth of the sum of d_next_o_id.
     pub new_orders: i64,
-    /// Rows of history that came since the load.
+    /// New rows of history since the load.
     pub payments: i64,
-    /// Orders that were delivered since the load.
+    /// Orders delivered since the load.
     pub deliveries: i64,
 }
 
@@ -183,7 +183,7 @@ fn text(value: &Value) -> &str {
     }
 }
 
-/// A whole number; a NULL is one that no row should have.
+/// A whole number; a NULL becomes a number foreign to any row.
 fn number(value: &Value) -> i64 {
     text(value).parse().unwrap_or(i64::MIN / 4)
 }

@@ -12,11 +12,11 @@ pub struct Table {
     definition: &'static str,
     /// The names of all columns.
     pub columns: &'static str,
-    /// Its indexes but the primary key, each with a condition that every row meets.
+    /// Its indexes but the primary key, each with a condition met by every row.
     pub indexes: &'static [(&'static str, &'static str)],
 }
 
-/// All tables, in the order in which they are made.
+/// All tables, in the order of making.
 pub const TABLES: [Table; 9] = [
     Table {
         name: "warehouse",
@@ -101,8 +101,8 @@ pub const TABLES: [Table; 9] = [
     },
 ];
 
-/// The table of tokens that the crash check adds: a row for each transaction that changed something. It
-/// has the number that the client gave it, and its kind.
+/// The table of tokens, added by the crash check: a row for each changing transaction. It has the client's
+/// number for it, and its kind.
 pub const TOKEN: Table = Table {
     name: "token",
     definition: "token BIGINT NOT NULL, kind INT NOT NULL, w INT NOT NULL, d INT NOT NULL, n BIGINT NOT NULL,
@@ -112,7 +112,7 @@ pub const TOKEN: Table = Table {
 };
 
 impl Table {
-    /// The statement that makes it in a database.
+    /// The statement to make it in a database.
     pub fn create(&self, database: &str, engine: Engine) -> String {
         format!("CREATE TABLE {database}.{} ({}) ENGINE={}", self.name, self.definition, engine.name())
     }

@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-/// A client that is ready to begin.
+/// A client ready to begin.
 pub(super) struct Client {
     pub(super) role: Role,
     pub(super) connection: Connection,
@@ -101,7 +101,7 @@ impl Work<'_> {
         Ended { inserted, deleted, complaint }
     }
 
-    /// The moment at which an operation ought to begin, waited for; none: all is over.
+    /// Waits for the due beginning of an operation and returns it; none: all is over.
     fn slot(&self, pace: &mut Option<Pace>, kind: Kind) -> Option<Duration> {
         let Some(pace) = pace else {
             return (!self.shared.is_over()).then(|| self.shared.now());
