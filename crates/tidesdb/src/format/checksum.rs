@@ -5,7 +5,7 @@ pub fn crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// CRC-32C of what gave `crc` followed by `bytes`.
+/// CRC-32C of a byte string with the checksum `crc`, followed by `bytes`.
 pub fn extend(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }

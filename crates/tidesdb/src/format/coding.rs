@@ -1,6 +1,6 @@
-//! Integers and byte strings as every format stores them: little-endian, `varint` (unsigned LEB128 in
-//! its shortest form), `bytes` (a varint length and so many bytes). Reading never panics: what is cut
-//! short or overlong is `None`, and the caller says where that happened.
+//! Integers and byte strings in their stored form, common to all formats: little-endian, `varint` (unsigned
+//! LEB128 in its shortest form), `bytes` (a varint length and so many bytes). Reading never panics. Truncated
+//! or overlong input is `None`; the caller names the place.
 
 /// Appends `value` as a varint.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -11,22 +11,23 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A signed number as one whose varint is short when it is near zero: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Maps signed numbers near zero to small unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3. As in Protocol
+/// Buffers.
 pub const fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63) as u64
 }
 
-/// What [`zigzag`] made a number of.
+/// The inverse of [`zigzag`].
 pub const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Bytes that `value` takes as a varint.
+/// Length of `value` as a varint, in bytes.
 pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Reads a varint at `*at` and moves `*at` after it. `None` if it is cut short, longer than need be or
+/// Reads a varint at `*at` and moves `*at` after it. `None` if it is truncated, longer than necessary or
 /// above 64 bits; `*at` is then unspecified.
 #[inline]
 pub fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
@@ -54,7 +55,7 @@ fn get_long_varint(bytes: &[u8], at: &mut usize, first: u8) -> Option<u64> {
     None
 }
 
-/// Reads a varint that must fit a `usize`, as a length.
+/// Reads a varint as a length; `None` if it does not fit a `usize`.
 #[inline]
 pub fn get_len(bytes: &[u8], at: &mut usize) -> Option<usize> {
     usize::try_from(get_varint(bytes, at)?).ok()
@@ -90,7 +91,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*field))
 }
 
-/// The bytes as whole pieces of `N`, without what is left over at the end.
+/// The bytes as whole pieces of `N`, without the remainder at the end.
 #[inline]
 pub fn pieces<const N: usize>(bytes: &[u8]) -> &[[u8; N]] {
     // SAFETY: the pieces lie within `bytes`, arrays of bytes have no alignment and no padding, and the

@@ -1,5 +1,5 @@
-//! Compression of blocks: bytes to fewer bytes and back. A block that compression does not make an
-//! eighth smaller is not worth the time of decompressing it and stays as it is.
+//! Compression of blocks. A block stays uncompressed unless compression saves an eighth; less is not worth
+//! the time for decompression.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use zstd::bulk;
 use crate::options::Compression;
 use crate::sync::Mutex;
 
-/// Largest payload that LZ4's block mode takes, in bytes.
+/// Largest payload of LZ4's block mode, in bytes.
 const LZ4_MAX_INPUT: usize = 0x7e00_0000;
 
-/// Bytes of each place of a large payload that tells whether it is compressed.
+/// Bytes of each sample of a large payload, compressed first to predict the result.
 const SAMPLE: usize = 256 << 10;
 
 /// LZ4's acceleration for [`Compression::Lz4Fast`]; 1 is its default.
@@ -21,11 +21,11 @@ const LZ4_FAST: i32 = 8;
 /// Zstandard's level; RocksDB and Zstandard's own program have the same default.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Contexts of Zstandard that nobody uses now. One is a few hundred KB and takes longer to make than a block to
-/// compress, so they are kept, and not for each of thousands of threads.
+/// Idle contexts of Zstandard. A context has a few hundred KB, and its creation takes longer than the
+/// compression of a block. Contexts are therefore kept, but not one for each of thousands of threads.
 struct Contexts<T>(Mutex<Vec<T>>);
 
-/// How many contexts of a kind wait for the next that needs one.
+/// Most idle contexts of a kind.
 const IDLE_CONTEXTS: usize = 16;
 
 static COMPRESSORS: Contexts<bulk::Compressor<'static>> = Contexts::new();
@@ -36,7 +36,7 @@ impl<T> Contexts<T> {
         Contexts(Mutex::new(Vec::new()))
     }
 
-    /// Does `work` with a context that nobody else has meanwhile.
+    /// Runs `work` with exclusive use of a context.
     fn with(
         &self,
         make: impl FnOnce() -> io::Result<T>,
@@ -56,9 +56,9 @@ impl<T> Contexts<T> {
     }
 }
 
-/// Compresses `raw` into `out` (which it empties first) and says as what it is to be stored: `method`, for
-/// [`Compression::Lz4Fast`] LZ4, or [`Compression::None`] when that saves less than an eighth; `out` is then of no
-/// use.
+/// Compresses `raw` into `out`, replacing its contents. Returns the method to store: `method`, or LZ4 for
+/// [`Compression::Lz4Fast`]. Returns [`Compression::None`] if the savings are below an eighth; `out` is then
+/// unusable.
 pub fn compress(method: Compression, raw: &[u8], out: &mut Vec<u8>) -> Compression {
     out.clear();
     let worth = raw.len() - raw.len() / 8;
@@ -97,7 +97,7 @@ pub fn compress(method: Compression, raw: &[u8], out: &mut Vec<u8>) -> Compressi
     stored_as
 }
 
-/// The length of what LZ4 makes of `raw` in `out`; 0: it is not shorter than `out`.
+/// Compresses `raw` into `out` with LZ4 and returns the length; 0 if the result does not fit `out`.
 fn lz4(raw: &[u8], mode: Option<CompressionMode>, out: &mut [u8]) -> usize {
     if raw.len() > LZ4_MAX_INPUT {
         return 0;
@@ -105,7 +105,7 @@ fn lz4(raw: &[u8], mode: Option<CompressionMode>, out: &mut [u8]) -> usize {
     lz4::block::compress_to_buffer(raw, mode, false, out).unwrap_or(0)
 }
 
-/// Decompresses `stored` into `raw`, which has exactly the length that the payload must have.
+/// Decompresses `stored` into `raw`, a buffer of the payload's exact length.
 pub fn decompress(method: Compression, stored: &[u8], raw: &mut [u8]) -> io::Result<()> {
     let len = match method {
         Compression::None => {
@@ -136,7 +136,7 @@ mod tests {
     const ALL: [Compression; 4] =
         [Compression::Snappy, Compression::Lz4, Compression::Zstd, Compression::Lz4Fast];
 
-    /// Rows of text with numbers, as tables have them.
+    /// Rows of text with numbers, similar to those of tables.
     fn rows(len: usize) -> Vec<u8> {
         let row = |i| format!("{i:08} customer {} in street {}\n", i * 7919 % 1000, i % 13).into_bytes();
         (0..len).flat_map(row).take(len).collect()

@@ -1,5 +1,5 @@
-//! Bytes and nothing else: integers, checksums, compression. What the formats of `docs/format.md` are
-//! written with; knows no file and no table.
+//! Primitives of the formats in `docs/format.md`: integers, checksums, compression. They are independent of
+//! files and tables.
 
 pub mod checksum;
 pub mod coding;

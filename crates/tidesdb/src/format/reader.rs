@@ -1,8 +1,8 @@
-//! Reading a byte string field by field: records, batches, lists of locks and runs.
+//! A reader of byte strings, field by field: records, batches, lists of locks and runs.
 
 use crate::format::coding::get_varint;
 
-/// What is wrong with bytes that do not decode.
+/// The reason that bytes do not decode.
 pub type Malformed = &'static str;
 
 /// Fields taken from the front of a byte string.

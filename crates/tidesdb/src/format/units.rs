@@ -1,4 +1,4 @@
-//! Sizes and times as people read them, in reports and in the log.
+//! Sizes and times in readable units, for reports and the log.
 
 use std::fmt;
 
