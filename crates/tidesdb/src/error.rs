@@ -1,8 +1,8 @@
-//! The engine's one error type. "Not found" is never an error: reads return `Option`.
+//! The engine's only error type. "Not found" is never an error: reads return `Option`.
 
 use std::path::PathBuf;
 
-/// A specialised result for the engine.
+/// Result with the engine's error type as default.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Errors; a caller can act on each variant.
@@ -18,25 +18,25 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
-    /// Stored bytes are not what was written.
+    /// Stored bytes differ from the written ones.
     #[error("damage in {} at offset {offset}: {what}", path.display())]
     Corruption {
         /// The file.
         path: PathBuf,
         /// Byte offset in the file.
         offset: u64,
-        /// The expectation and the finding.
+        /// The expected and the found contents.
         what: String,
     },
-    /// Stored bytes are whole, in a format that only a later version knows.
+    /// Stored bytes are intact, in a format of a later version.
     #[error("{} was made by a later version of TidesDB; this one cannot read it: {what}", path.display())]
     LaterVersion {
         /// The file.
         path: PathBuf,
-        /// What this version does not know.
+        /// The unknown part of the format.
         what: String,
     },
-    /// The caller asked for something that does not exist in this engine, or broke a stated limit.
+    /// The request is not supported by this engine, or breaks a documented limit.
     #[error("{0}")]
     InvalidArgument(String),
     /// The store, or its write-ahead log, is read-only after a failure or by option.
@@ -57,23 +57,24 @@ pub enum Error {
     /// A live entry of this key exists.
     #[error("a live entry of this key exists")]
     Duplicate,
-    /// A version newer than the transaction's snapshot exists; the transaction must be rolled back.
+    /// A version newer than the transaction's snapshot exists. The transaction must be rolled back.
     #[error("a version newer than the transaction's snapshot exists")]
     Conflict,
-    /// The transaction was chosen to break a deadlock (or, when optimistic, met another's intent);
-    /// it must be rolled back.
+    /// The transaction is a deadlock's victim or, if optimistic, met another's intent. It must be rolled
+    /// back.
     #[error("deadlock found; the transaction must be rolled back")]
     Deadlock,
     /// A lock was not granted in time.
     #[error("a lock was not granted in time")]
     LockTimeout,
-    /// A transaction holds as many key locks as there may be, and they could not become one lock on the column family.
+    /// A transaction has reached its bound on key locks, and they could not become one lock on the column
+    /// family.
     #[error(
         "more than the {bound} key locks that a transaction may hold, and others use the column family: \
          commit more often"
     )]
     TooManyLocks {
-        /// Most key locks allowed.
+        /// Most key locks of a transaction.
         bound: usize,
     },
     /// The bound on memory leaves no room for a row.
@@ -81,34 +82,34 @@ pub enum Error {
     TooLittleMemory {
         /// Bytes of the row.
         len: u64,
-        /// Bytes that a row may have now.
+        /// Bytes now available for a row.
         most: u64,
     },
-    /// A writer was held back by back-pressure for longer than allowed.
+    /// Back-pressure delayed a writer for longer than allowed.
     #[error("held back by back-pressure for longer than allowed")]
     BackpressureTimeout,
-    /// The wait was interrupted by a kill.
+    /// A kill interrupted the wait.
     #[error("interrupted")]
     Interrupted,
-    /// Prepared transactions that wait for a decision would take more of the log than they may.
+    /// Prepared transactions without a decision would exceed their share of the log.
     #[error(
         "preparing {size} bytes alongside the {others} of prepared transactions that nobody has decided passes \
          the bound of {bound}, a quarter of the log: commit or roll back some of them, or raise {variable}"
     )]
     PreparedTooLarge {
-        /// Bytes that this prepare takes in the log.
+        /// Bytes of this prepare in the log.
         size: u64,
-        /// Bytes that the others take.
+        /// Bytes of the other prepared transactions.
         others: u64,
-        /// Most bytes allowed together.
+        /// Most bytes of all of them together.
         bound: u64,
-        /// The option that the bound follows.
+        /// The option that sets the bound.
         variable: &'static str,
     },
-    /// The disk is full, or the quota of whoever runs the store.
+    /// The disk is full, or the quota of the store's user.
     #[error("the disk is full: {0}")]
     DiskFull(String),
-    /// The log failed after the commit was written: whether it survives is known after a restart.
+    /// The log failed after the commit was written. Only a restart shows if the commit survives.
     #[error("the log failed; whether the transaction is committed is known only after a restart")]
     OutcomeUnknown,
 }
@@ -123,8 +124,8 @@ impl Error {
         Error::Io { op, path, source }
     }
 
-    /// Whether stored bytes are not what was written, or their file is gone. A disk that gives an error may give the bytes
-    /// the next time.
+    /// True if stored bytes differ from the written ones, or their file is gone. After an I/O error the disk
+    /// may still give the bytes the next time.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,
@@ -133,8 +134,8 @@ impl Error {
         }
     }
 
-    /// Whether a repetition of the call can succeed although nobody mends anything: space, descriptors or memory were
-    /// missing, or others were in the way.
+    /// True if a repeated call can succeed without a repair: space, descriptors or memory were missing, or
+    /// others were in the way.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::DiskFull(_) | Error::Busy(_) | Error::Interrupted => true,
@@ -146,19 +147,20 @@ impl Error {
         }
     }
 
-    /// Damage found in a file.
+    /// The error for damage in a file.
     pub fn corruption(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.into(), offset, what: what.into() }
     }
 
-    /// A file in a format that only a later version knows.
+    /// The error for a file in a format of a later version.
     pub fn later_version(path: impl Into<PathBuf>, what: impl Into<String>) -> Error {
         Error::LaterVersion { path: path.into(), what: what.into() }
     }
 }
 
-/// Aborts the process when a panic unwinds through work that other threads wait for: half-made work has no
-/// successor, and its waiters would wait for ever. (A thread that panicked before may work on, in a destructor.)
+/// Aborts the process if a panic unwinds through work awaited by other threads. Half-made work has no
+/// successor, and its waiters would wait for ever. (A thread that panicked before may work on, in a
+/// destructor.)
 pub(crate) struct AbortOnPanic {
     panicking: bool,
 }

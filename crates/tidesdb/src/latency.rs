@@ -1,15 +1,15 @@
-//! How long operations took: their number and the sum of their times, for whoever draws a rate of both.
+//! Latencies of operations: their number and the sum of their times, from which a report derives rates.
 //!
-//! The one place of the engine that reads a clock for figures. Frequent operations are measured one out of many.
+//! Frequent operations are sampled: one out of many is measured.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The begin of an operation that is measured.
+/// The start of a measured operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun(Instant);
 
-/// Now.
+/// Starts a measurement.
 pub(crate) fn begin() -> Begun {
     Begun(Instant::now())
 }
@@ -21,24 +21,24 @@ pub struct Latency {
     nanos: AtomicU64,
 }
 
-/// What was measured since the store was opened.
+/// The measurements since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// Operations that were measured.
+    /// Number of measured operations.
     pub count: u64,
-    /// Microseconds that they took together.
+    /// Sum of their times in microseconds.
     pub us: u64,
 }
 
 impl Latency {
-    /// The operation ends now.
+    /// Ends a measurement.
     pub(crate) fn end(&self, begun: Begun) {
         let nanos = u64::try_from(begun.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.measured.fetch_add(1, Relaxed);
         self.nanos.fetch_add(nanos, Relaxed);
     }
 
-    /// The figures.
+    /// The measurements so far.
     pub(crate) fn get(&self) -> Measured {
         Measured { count: self.measured.load(Relaxed), us: self.nanos.load(Relaxed) / 1000 }
     }

@@ -1,18 +1,18 @@
-//! Counters of memory by kind of holder, in the whole process.
+//! Gauges of memory in the whole process, one for each kind of holder.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Stretches of files that scans and merges read ahead.
+/// Read-ahead buffers of scans and merges.
 pub(crate) static READ_AHEAD: MemoryGauge = MemoryGauge::new();
 
-/// Tables that are being written: blocks, index and filter until they are in the file.
+/// Tables being written: blocks, index and filter not yet in the file.
 pub(crate) static TABLE_WRITERS: MemoryGauge = MemoryGauge::new();
 
-/// Bytes that holders of one kind have now.
+/// Bytes now held by holders of one kind.
 #[derive(Debug)]
 pub struct MemoryGauge(AtomicUsize);
 
-/// Sorts of the program around, for the tables that it builds.
+/// Sorts in the embedding program, of rows that it will write.
 pub static SORTS: MemoryGauge = MemoryGauge::new();
 
 impl MemoryGauge {
@@ -20,19 +20,19 @@ impl MemoryGauge {
         MemoryGauge(AtomicUsize::new(0))
     }
 
-    /// Bytes now.
+    /// The gauge's bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.load(Relaxed)
     }
 
-    /// Adds `bytes`, or takes away what was added.
+    /// Adds `bytes`; a negative number subtracts.
     pub fn add(&self, bytes: isize) {
         // Modulo the word: what is taken away was added before.
         self.0.fetch_add(bytes as usize, Relaxed);
     }
 }
 
-/// One holder's part of a gauge; gone when it is dropped.
+/// One holder's part of a gauge; subtracted on drop.
 #[derive(Debug)]
 pub(crate) struct HeldMemory {
     gauge: &'static MemoryGauge,
@@ -40,12 +40,12 @@ pub(crate) struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Nothing yet.
+    /// A part of zero bytes.
     pub(crate) fn none(gauge: &'static MemoryGauge) -> HeldMemory {
         HeldMemory { gauge, bytes: 0 }
     }
 
-    /// The holder has `bytes` now.
+    /// Sets the holder's part to `bytes`.
     pub(crate) fn set(&mut self, bytes: usize) {
         // Most holders of read-ahead never have any: they leave the shared line alone.
         if bytes != self.bytes {

@@ -1,15 +1,15 @@
-//! Entries with a time of expiry: the first eight bytes of the stored value are that time, in seconds since
-//! 1970, and the caller's value is what follows (`docs/format.md`, "Expiry"). The entry moves through log,
-//! memtables, runs and tables as bytes; only who hands a value to a caller, and who rewrites entries, looks.
+//! Entries with an expiry. The first eight bytes of the stored value are the time of expiry in seconds since
+//! 1970; the caller's value follows (`docs/format.md`, "Expiry"). The entry passes through log, memtables,
+//! runs and tables as bytes. Only reads and rewrites look at the time.
 //!
-//! An entry lives while its time is above the time of who reads ([`crate::store::ttl_clock`]).
+//! An entry is live while its time is above the reader's ([`crate::store::ttl_clock`]).
 
 use crate::types::{Entry, Kind};
 
 /// Bytes of the time in front of a value.
 pub(crate) const EXPIRY_LEN: usize = 8;
 
-/// When an entry expires; 0: never.
+/// The time of an entry's expiry in seconds since 1970; 0: never.
 pub(crate) fn expiry_of(kind: Kind, stored: &[u8]) -> u64 {
     match stored.first_chunk() {
         Some(bytes) if kind.has_expiry() => u64::from_le_bytes(*bytes),
@@ -17,7 +17,7 @@ pub(crate) fn expiry_of(kind: Kind, stored: &[u8]) -> u64 {
     }
 }
 
-/// The caller's value of a stored one.
+/// The caller's value in a stored one.
 pub(crate) fn value_of(kind: Kind, stored: &[u8]) -> &[u8] {
     match stored.get(EXPIRY_LEN..) {
         Some(value) if kind.has_expiry() => value,
@@ -25,7 +25,7 @@ pub(crate) fn value_of(kind: Kind, stored: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether an entry that is read at `now` exists. `now` is asked for entries with an expiry only.
+/// True if an entry exists at `now`, in seconds since 1970. `now` is called only for entries with an expiry.
 pub(crate) fn is_live(kind: Kind, stored: &[u8], now: impl FnOnce() -> u64) -> bool {
     if !kind.has_expiry() {
         return !kind.is_tombstone();
@@ -33,7 +33,8 @@ pub(crate) fn is_live(kind: Kind, stored: &[u8], now: impl FnOnce() -> u64) -> b
     expiry_of(kind, stored) > now()
 }
 
-/// The entry, or, when it has expired for everybody, the tombstone that it has become: it hides what is older.
+/// The entry, or its tombstone if it has expired for every reader: older versions stay hidden. The flag is
+/// true for a tombstone made here.
 pub(crate) fn buried<'a>(entry: Entry<'a>, expired_at: u64) -> (Entry<'a>, bool) {
     if entry.kind.has_expiry() && expiry_of(entry.kind, entry.value) <= expired_at {
         return (Entry { seq: entry.seq, kind: Kind::DELETE, value: &[] }, true);

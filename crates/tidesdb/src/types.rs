@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Commit sequence number. One for each committed transaction, dense, starting at 1; 0 is "before
-/// everything" and, in a bottom-level block, "older than every snapshot" (its number was dropped).
+/// Sequence number of a commit. Dense, one for each committed transaction, from 1 on. 0 means "before
+/// everything" and, in a bottom-level block, "older than every snapshot" (a merge dropped the number).
 pub type Seq = u64;
 
 /// Largest sequence number; as a snapshot it means "the newest version" (a current read).
@@ -12,13 +12,13 @@ pub const MAX_SEQ: Seq = (1 << 56) - 1;
 /// Number of a column family; never reused in the life of a store.
 pub type FamilyId = u32;
 
-/// The system family that holds the dictionary.
+/// The system family of the dictionary.
 pub const DICTIONARY: FamilyId = 0;
 
 /// Number of a file of a store; never reused in the life of a store.
 pub type FileNo = u64;
 
-/// Number of a memtable, and of a run of level 0 that was made of it (its generation); grows with every rotation. A
+/// Number of a memtable, and generation of a run of level 0 made from it. It grows with every rotation. A
 /// merge orders its inputs by it.
 pub type MemtableId = u64;
 
@@ -28,12 +28,12 @@ pub const MAX_KEY_LEN: usize = 64 * 1024;
 /// Longest value in bytes.
 pub const MAX_VALUE_LEN: usize = u32::MAX as usize;
 
-/// A file of the write-ahead log and the segment in it. Such a file is durable, its directory entry included.
+/// A file of the write-ahead log with its segment. The file and its directory entry are durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogSegment {
     /// Id of the segment.
     pub id: u32,
-    /// The epoch that writes it.
+    /// The epoch of the segment's writer.
     pub epoch: u64,
     /// Number of the file.
     pub file: FileNo,
@@ -77,13 +77,14 @@ pub enum Op {
     Put = 1,
     /// The key does not exist from this sequence number on.
     Delete = 2,
-    /// As `Delete`, of a key with one put since it last did not exist. A merge that meets both drops both.
+    /// A `Delete` of a key with exactly one put since its last absence. A merge of both drops both. After
+    /// RocksDB's `SingleDelete`.
     SingleDelete = 3,
 }
 
-/// The kind byte of an entry, as it stands in logs, memtables and blocks: the operation in the low
-/// three bits, then one bit each for "may overwrite", "has an expiry" and "value is a value-log
-/// pointer". The two highest bits are zero; the log has a `CountEffect` there.
+/// The kind byte of an entry in logs, memtables and blocks. The low three bits are the operation; one bit
+/// each follows for "may overwrite", "has an expiry" and "value is a value-log pointer". The two highest bits
+/// are zero; in the log they are a `CountEffect`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -100,7 +101,7 @@ impl Kind {
     const EXPIRY: u8 = 0b0001_0000;
     const VALUE_LOG: u8 = 0b0010_0000;
 
-    /// The kind that a stored byte stands for, or `None` if no version of the format knows it.
+    /// Decodes a stored byte; `None` for a byte unknown to every version of the format.
     pub const fn from_byte(byte: u8) -> Option<Kind> {
         let op = byte & Self::OP;
         if byte & 0b1100_0000 == 0 && op >= Op::Put as u8 && op <= Op::SingleDelete as u8 {
@@ -124,24 +125,24 @@ impl Kind {
         }
     }
 
-    /// Whether the key does not exist under this entry.
+    /// True if the key does not exist under this entry.
     pub const fn is_tombstone(self) -> bool {
         self.0 & Self::OP != Op::Put as u8
     }
 
-    /// Whether an older put of the key may lie below this put. Without the mark the next older entry of the key,
-    /// in any source, is a tombstone, or there is none (`docs/protocols.md` 3.5).
+    /// True if an older put of the key may lie below this put. Without the mark, the next older entry of the
+    /// key in any source is a tombstone, or there is none (`docs/protocols.md` 3.5).
     pub const fn may_overwrite(self) -> bool {
         self.0 & Self::MAY_OVERWRITE != 0
     }
 
-    /// Whether the entry is a put with nothing but a tombstone below it.
+    /// True for a put with nothing but a tombstone below it.
     pub const fn is_proven_insert(self) -> bool {
         self.0 & Self::OP == Op::Put as u8 && !self.may_overwrite()
     }
 
-    /// Whether an entry of this kind and a put of the kind `older` next below it cancel, once every snapshot is above
-    /// both: the key does not exist under the pair either.
+    /// True if an entry of this kind cancels a put of kind `older` next below it, once every snapshot is
+    /// above both. The key does not exist below the pair either.
     pub const fn cancels(self, older: Kind) -> bool {
         self.0 & Self::OP == Op::SingleDelete as u8 && older.is_proven_insert()
     }
@@ -158,12 +159,12 @@ impl Kind {
         Kind(self.0 | Self::EXPIRY)
     }
 
-    /// Whether an expiry time is stored with the entry.
+    /// True if an expiry time is stored with the entry.
     pub const fn has_expiry(self) -> bool {
         self.0 & Self::EXPIRY != 0
     }
 
-    /// Whether the value is a pointer into the value log.
+    /// True if the value is a pointer into the value log.
     pub const fn is_value_pointer(self) -> bool {
         self.0 & Self::VALUE_LOG != 0
     }
@@ -183,23 +184,23 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// A change's effect on the number of rows of its family. Stands in batches of the log, in bits 6 and 7 of the
-/// byte of an entry's kind, and nowhere else: memtables count as entries come in, files have no need of it.
+/// A change's effect on its family's row count. Stored only in batches of the log, in bits 6 and 7 of an
+/// entry's kind byte. Memtables count entries on insertion, and files do not need it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum CountEffect {
-    /// Nothing: who wrote it did not say. (Builds before the first that counts; it leaves the change uncounted.)
+    /// Unknown: the writer, a build without counting, recorded none. The change is then uncounted.
     Unknown = 0,
-    /// The number stays: a put over a live entry, a deletion of what is not there.
+    /// The count stays: a put over a live entry, a deletion of a missing one.
     Unchanged = 1,
-    /// A put is one row more, a deletion one less.
+    /// A put adds a row, a deletion removes one.
     Counts = 2,
 }
 
 impl CountEffect {
     const SHIFT: u32 = 6;
 
-    /// Of a change of a key that existed before it or did not.
+    /// The effect of a change on a key; `was_live` is true if the key existed before.
     pub const fn of(kind: Kind, was_live: bool) -> CountEffect {
         if kind.is_tombstone() != was_live {
             CountEffect::Unchanged
@@ -208,12 +209,12 @@ impl CountEffect {
         }
     }
 
-    /// The byte of an entry in the log.
+    /// The kind byte of an entry in the log.
     pub const fn log_byte(self, kind: Kind) -> u8 {
         kind.0 | (self as u8) << Self::SHIFT
     }
 
-    /// What a byte of an entry in the log stands for, or `None` if no version of the format knows it.
+    /// Decodes an entry's kind byte in the log; `None` for a byte unknown to every version of the format.
     pub const fn from_log_byte(byte: u8) -> Option<(Kind, CountEffect)> {
         let effect = match byte >> Self::SHIFT {
             0 => CountEffect::Unknown,
@@ -227,7 +228,7 @@ impl CountEffect {
         }
     }
 
-    /// The rows it adds.
+    /// The amount to add to the row count.
     pub const fn row_count(self, kind: Kind) -> RowCount {
         match self {
             CountEffect::Unknown => RowCount { rows: 0, uncounted: 1 },
@@ -238,21 +239,21 @@ impl CountEffect {
     }
 }
 
-/// A part of the count of a family's rows: of a memtable, of a commit's runs, of what is in files. The count is
-/// their sum, and known when no change is uncounted. Sums only, so that parts may be added in any order.
+/// A part of a family's row count: of a memtable, of a commit's runs, or of files. The count is the sum of
+/// the parts, added in any order. It is known if no change is uncounted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RowCount {
-    /// Rows that came, less those that went.
+    /// Added rows, less removed ones.
     pub rows: i64,
-    /// Changes that did not say what they do to the number, less those that a scan has made up for.
+    /// Changes without a known effect on the count, less those corrected by a scan.
     pub uncounted: i64,
 }
 
 impl RowCount {
-    /// Nothing.
+    /// No rows, no uncounted changes.
     pub const ZERO: RowCount = RowCount { rows: 0, uncounted: 0 };
 
-    /// The difference to add to this one to get `to`.
+    /// The difference `to` minus `self`.
     #[must_use]
     pub const fn distance(self, to: RowCount) -> RowCount {
         RowCount {
@@ -261,7 +262,7 @@ impl RowCount {
         }
     }
 
-    /// The number of rows, if it is known.
+    /// The number of rows, if known.
     pub const fn known(self) -> Option<u64> {
         match (self.uncounted, self.rows) {
             (0, rows) if rows >= 0 => Some(rows as u64),
@@ -277,20 +278,20 @@ impl std::ops::AddAssign for RowCount {
     }
 }
 
-/// One version of a key, borrowed from where it is stored.
+/// One version of a key, borrowed from its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Sequence number of the commit that wrote it.
+    /// Sequence number of the writing commit.
     pub seq: Seq,
-    /// What it does.
+    /// Operation and flags.
     pub kind: Kind,
     /// The value; empty for tombstones.
     pub value: &'a [u8],
 }
 
-/// Whether an unmarked put of this sequence proves that its key does not exist right below it. Those up to
-/// `unproven_upto` do not, in a store that lost what was below some of them. One without a sequence does: a merge has
-/// taken that away where no lower run has the key (`docs/design/0020-single-deletes.md`).
+/// True if an unmarked put of this sequence number proves that its key does not exist right below it. In a
+/// store with lost versions, puts up to `unproven_upto` prove nothing. A put with sequence number 0 does: a
+/// merge drops the number only if no lower run has the key (`docs/design/0020-single-deletes.md`).
 pub const fn proves(put: Seq, unproven_upto: Seq) -> bool {
     put == 0 || put > unproven_upto
 }
@@ -323,7 +324,7 @@ mod tests {
         assert!(Kind::SINGLE_DELETE.is_tombstone() && !Kind::PUT.marked_may_overwrite().is_tombstone());
     }
 }
-/// A value in several pieces of memory, one after the other: a row of many megabytes stays where its writer has it.
+/// A value in consecutive pieces of memory: a row of many megabytes stays in its writer's buffers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pieces<'a> {
     first: &'a [u8],
@@ -331,22 +332,22 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// `first` and then the others.
+    /// `first`, followed by `rest`.
     pub fn new(first: &'a [u8], rest: &'a [&'a [u8]]) -> Pieces<'a> {
         Pieces { first, rest }
     }
 
-    /// Bytes of all.
+    /// Bytes of all pieces.
     pub fn len(&self) -> usize {
         self.iter().map(<[u8]>::len).sum()
     }
 
-    /// Whether there is no byte.
+    /// True if all pieces are empty.
     pub fn is_empty(&self) -> bool {
         self.iter().all(<[u8]>::is_empty)
     }
 
-    /// One after the other.
+    /// The pieces in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::once(self.first).chain(self.rest.iter().copied())
     }
