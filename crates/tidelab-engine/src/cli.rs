@@ -130,8 +130,7 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl Options {
-    /// The design of these options. Errors name an option that makes no sense, or a part that this build
-    /// lacks.
+    /// The design of these options. Errors name a senseless option, or a part missing in this build.
     pub fn design(&self) -> Result<Design> {
         let engines = if self.engines.is_empty() { stores::linked() } else { self.engines.clone() };
         if let Some(engine) = engines.iter().find(|engine| !stores::is_linked(**engine)) {
@@ -169,7 +168,7 @@ impl Options {
     }
 }
 
-/// Does what the options ask for. True: everything was measured and is right.
+/// Carries the options out. True: everything was measured and is right.
 pub fn run(options: &Options) -> Result<bool> {
     let design = options.design()?;
     let interrupt = Interrupt::on_signals()?;

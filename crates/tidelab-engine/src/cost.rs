@@ -2,14 +2,14 @@
 
 use tidelab_server::telemetry::process::process_use;
 
-/// Counters of this process since its start. Differences of two are what happened between.
+/// Counters of this process since its start. The difference of two is the cost between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// CPU time of all threads, in seconds.
     pub cpu_s: f64,
     /// Bytes given to write calls; 0 where `/proc` does not tell. Nothing here writes through a map.
     pub written_bytes: u64,
-    /// Bytes of pages that were made dirty, whether they are written yet or not, and of direct writes.
+    /// Bytes of pages made dirty, written yet or not, and of direct writes.
     pub device_bytes: u64,
     /// Resident memory now.
     pub resident_bytes: u64,

@@ -1,11 +1,10 @@
 //! Keys, values, and the expected value of each key.
 //!
-//! A key is the row's number, times two, in eight bytes that sort as the number does, filled up to its
-//! size with `0`. The odd numbers between are the keys that do not exist.
+//! A key is the row's number, times two, in eight bytes with the sort order of the number, filled up to its
+//! size with `0`. The odd numbers between are the missing keys.
 //!
-//! A value begins with its row and version (the number of writes), so that a reader can check it. Then
-//! come bytes that do not compress, then a share of equal bytes that does. All of it follows from the
-//! seed.
+//! A value begins with its row and version (the number of writes), for a reader to check. Then come
+//! incompressible bytes, then a compressible share of equal bytes. All of it follows from the seed.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Release};
 
@@ -17,7 +16,7 @@ use rand::{RngExt, SeedableRng};
 const HEADER: usize = tidelab::experiment::engine::MIN_VALUE;
 /// The filling of keys and of the compressible part of values.
 const FILL: u8 = b'0';
-/// Bytes that do not compress, from which values are cut.
+/// Incompressible bytes for cutting values from.
 const POOL: usize = 1 << 20;
 
 /// The form of rows.
@@ -29,7 +28,7 @@ pub struct Shape {
     pub key_bytes: usize,
     /// Bytes of a value, at least the row and its version.
     pub value_bytes: usize,
-    /// Share of a value that compresses to nearly nothing, from 0 to 1.
+    /// Share of a value compressible to nearly nothing, from 0 to 1.
     pub compressible: f64,
     /// The seed of all of it.
     pub seed: u64,
@@ -44,7 +43,7 @@ pub struct Data {
     versions: Vec<AtomicU32>,
 }
 
-/// Mark of a row that was deleted after the version below it.
+/// Mark of a row deleted after the version below it.
 const DELETED: u32 = 1 << 31;
 
 impl Data {
@@ -67,7 +66,7 @@ impl Data {
         self.number(row * 2, key);
     }
 
-    /// A key that does not exist, right after that of the row.
+    /// A missing key, right after the row's.
     pub fn missing_key(&self, row: u64, key: &mut Vec<u8>) {
         self.number(row * 2 + 1, key);
     }
@@ -78,7 +77,7 @@ impl Data {
         key.resize(self.shape.key_bytes, FILL);
     }
 
-    /// The row of a key; none for one that was never made.
+    /// The row of a key; none for one never made.
     pub fn row_of(&self, key: &[u8]) -> Option<u64> {
         let number = u64::from_be_bytes(key.get(..8)?.try_into().ok()?);
         let filled = key.len() == self.shape.key_bytes && key[8..].iter().all(|&byte| byte == FILL);
@@ -97,7 +96,7 @@ impl Data {
         value.resize(self.shape.value_bytes, FILL);
     }
 
-    /// Row and version that a value says it is of.
+    /// Row and version written in a value.
     pub fn owner(&self, value: &[u8]) -> Option<(u64, u32)> {
         if value.len() != self.shape.value_bytes {
             return None;
@@ -107,7 +106,7 @@ impl Data {
         Some((row, version))
     }
 
-    /// The version that a row has by every commit that was answered; 0: it is not there.
+    /// The version of a row by all acknowledged commits; 0: it is not there.
     pub fn version(&self, row: u64) -> u32 {
         match self.versions[row as usize].load(Acquire) {
             gone if gone & DELETED != 0 => 0,
@@ -115,7 +114,7 @@ impl Data {
         }
     }
 
-    /// The version that the next write of a row has. Only one thread writes a row.
+    /// The version of a row's next write. Only one thread writes a row.
     pub fn next_version(&self, row: u64) -> u32 {
         (self.versions[row as usize].load(Acquire) & !DELETED) + 1
     }
@@ -130,12 +129,12 @@ impl Data {
         self.versions[row as usize].fetch_or(DELETED, std::sync::atomic::Ordering::AcqRel);
     }
 
-    /// Rows that are there.
+    /// The number of existing rows.
     pub fn live(&self) -> u64 {
         (0..self.shape.rows).filter(|&row| self.version(row) > 0).count() as u64
     }
 
-    /// Bytes of keys and values of the rows that are there.
+    /// Bytes of keys and values of the existing rows.
     pub fn live_bytes(&self) -> u64 {
         self.live() * (self.shape.key_bytes + self.shape.value_bytes) as u64
     }

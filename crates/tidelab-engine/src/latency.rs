@@ -64,7 +64,7 @@ impl Nanoseconds {
     }
 }
 
-/// The highest value of the bucket that begins at `low`: 128 of them share a power of two from 256 on.
+/// The highest value of the bucket with the lowest value `low`: 128 of them share a power of two from 256 on.
 fn highest(low: u64) -> u64 {
     match low.checked_ilog2() {
         Some(power) if power >= 8 => low + (1 << (power - 7)) - 1,

@@ -5,11 +5,11 @@
 //! * [`data`] makes keys and values and knows the expected value of each key.
 //! * [`operation`] runs one operation with several threads and times it.
 //! * [`sequence`] runs the operations one after the other on one engine, and after each waits for the
-//!   work that was put off.
+//!   deferred work.
 //! * [`record`] makes the cells, [`round`] is the process for one engine and round, [`table`] shows
 //!   results.
 //!
-//! Design, rounds, statistics and histograms are those of `tidelab` (its `experiment::engine`), which
+//! Design, rounds, statistics and histograms are those of `tidelab` (its `experiment::engine`), `tidelab`
 //! carries a run out and links none of the engines.
 //!
 //! A figure counts only where the answers were right. A cell fails when a read misses a written value, a

@@ -1,12 +1,12 @@
 //! One operation on an open store: several threads do their share of it, each call is timed, each answer
 //! checked.
 //!
-//! Every nanosecond of a thread belongs to some call: a call's latency runs from the end of the one
-//! before to its own end, so that no stop falls between two measurements. It includes the cost of making
-//! keys and checking answers, the same for all engines.
+//! Every nanosecond of a thread belongs to some call: a call's latency runs from the end of the one before to
+//! its own end, so no stop falls between two measurements. It includes the cost of making keys and checking
+//! answers, the same for all engines.
 //!
-//! Each row is written by one thread (row number modulo threads), so the expected value of a row is known
-//! at any moment. A read must find at least the version that was committed when it began.
+//! Each row is written by one thread (row number modulo threads), so the expected value of a row is known at
+//! any moment. A read must find at least the version committed at its beginning.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::latency::Nanoseconds;
 use crate::store::Store;
 use crate::worker::Worker;
 
-/// Rows of a scan that are timed together.
+/// Rows of a scan timed together.
 pub const SCAN_SAMPLE: u64 = 100;
 /// Width of a step of the series by time.
 pub const STEP: Duration = Duration::from_millis(100);
@@ -25,15 +25,15 @@ pub const STEP: Duration = Duration::from_millis(100);
 /// The result of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Rows, reads, ranges or transactions that were done.
+    /// Finished rows, reads, ranges or transactions.
     pub count: u64,
     /// From the first thread's start to the last one's end.
     pub seconds: f64,
     /// Latencies of the calls; of scans those of [`SCAN_SAMPLE`] rows.
     pub latency: Nanoseconds,
-    /// Bytes of keys and values that it committed.
+    /// Its committed bytes of keys and values.
     pub user_bytes: u64,
-    /// The calls that ended in each [`STEP`] since the start.
+    /// The calls ended in each [`STEP`] since the start.
     pub steps: Vec<u64>,
     /// Wrong answers and errors, the first ones of each thread in words.
     pub failures: Vec<String>,

@@ -8,7 +8,7 @@ use crate::cost::Cost;
 use crate::operation::{Measured, STEP};
 use crate::store::Debt;
 
-/// The work that an engine had put off when an operation ended, measured while nothing else runs.
+/// An engine's deferred work at the end of an operation, measured while nothing else runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
     /// Until nothing was left to do and everything was on disk.
@@ -17,7 +17,7 @@ pub struct Quiet {
     pub cost: Cost,
 }
 
-/// Everything that is known of one operation on one engine in one round.
+/// All observations of one operation on one engine in one round.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The operation itself.
@@ -26,13 +26,13 @@ pub struct Observed {
     pub cost: Cost,
     /// The work put off at its end.
     pub debt: Debt,
-    /// Doing that; of operations that write.
+    /// The deferred work; of writing operations.
     pub quiet: Option<Quiet>,
     /// Space on disk when all is quiet.
     pub space: Space,
-    /// Bytes of keys and values that there are.
+    /// Bytes of the existing keys and values.
     pub live_bytes: u64,
-    /// Seconds of closing the store and opening it again before the operation, where that was done.
+    /// Seconds of closing the store and opening it again before the operation; none without this.
     pub reopened_s: Option<f64>,
 }
 

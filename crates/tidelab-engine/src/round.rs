@@ -42,7 +42,7 @@ fn of_round(round: &Round) -> RoundResult {
     }
 }
 
-/// One line for who watches.
+/// One line for a person watching.
 fn tell(engine: Engine, cell: &Cell) {
     let operation = cell.id.label(OPERATION);
     let unit = operation.parse::<Operation>().map_or("calls", Operation::unit);

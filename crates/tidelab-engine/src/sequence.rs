@@ -1,8 +1,8 @@
-//! One engine's round: the operations one after the other, each checked. After each that writes, the time
-//! and bytes are measured that the engine needs until nothing is left to do.
+//! One engine's round: the operations one after the other, each checked. After each writing one, the engine's
+//! time and bytes until nothing is left to do are measured.
 //!
-//! Filling in order has a store of its own. All other operations use the one that was filled in random
-//! order, and leave it idle for the next. Only a scan after overwrites begins with the work put off.
+//! Filling in order has a store of its own. All other operations use the one filled in random order, and
+//! leave it idle for the next. Only a scan after overwrites begins with the work put off.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::record::{self, Observed, Quiet};
 use crate::store::{engine_error, Engine, Scan, Store, Use};
 use crate::stores;
 
-/// An engine is quiet when it says so, and writes nothing, for so long; that time is not counted.
+/// An engine is quiet when it says so, and writes nothing, for so long; this time is not counted.
 const STILL: Duration = Duration::from_millis(60);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The results of a round so far.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// A cell for each operation that was measured, in their order, with its series by time.
+    /// A cell for each measured operation, in their order, with its series by time.
     pub cells: Vec<(Cell, tidelab::run::Series)>,
     /// The engine's version.
     pub version: String,
@@ -37,8 +37,8 @@ pub struct Round {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Runs a round of one engine in a directory, which is emptied before and afterwards. `watch` gets the
-/// results so far after each operation. Errors end the round; wrong answers only fail their cell.
+/// Runs a round of one engine in a directory, emptied before and afterwards. `watch` gets the results so far
+/// after each operation. Errors end the round; wrong answers only fail their cell.
 pub fn run(
     design: &Design,
     engine: Engine,
@@ -138,7 +138,7 @@ impl Stage<'_> {
         self.store.take().map_or(Ok(()), Store::close)
     }
 
-    /// Runs an operation that is not measured; a wrong answer is an error.
+    /// Runs an operation without measuring it; a wrong answer is an error.
     fn prepare(&self, operation: Operation, load: &Load) -> Result<()> {
         let done = operation::run(self.store()?, &self.data, operation, load, 1);
         match done.failures.first() {
@@ -177,7 +177,7 @@ impl Stage<'_> {
         Ok(observed)
     }
 
-    /// Lets the engine finish what it has put off.
+    /// Lets the engine finish its deferred work.
     fn quiet(&self) -> Result<Quiet> {
         let (start, before) = (Instant::now(), Cost::now());
         let store = self.store()?;

@@ -1,4 +1,4 @@
-//! The trait of an engine under measurement, and the settings that are the same for all.
+//! The trait of an engine under measurement, and the common settings of all.
 //!
 //! A [`Store`] is an open store in a directory of its own; each thread works through a [`Session`] of its
 //! own. Both hide no cost: one call is one call of the engine's own interface.
@@ -9,39 +9,39 @@ use serde::{Deserialize, Serialize};
 pub use tidelab::experiment::engine::{Compression, Engine, Settings, Sync};
 use tidelab_server::error::{Error, Result};
 
-/// The purpose for which a store is opened.
+/// The purpose of opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Single reads and writes without locks.
     Plain,
-    /// Transactions that detect conflicts (RocksDB opens another kind of store for them).
+    /// Transactions with detection of conflicts (RocksDB opens another kind of store for them).
     Transactions,
 }
 
-/// Work that an engine has put off, and its effect on a read.
+/// An engine's deferred work, and its effect on a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Debt {
     /// Bytes in memtables, to be written to files still.
     pub unflushed_bytes: u64,
-    /// Bytes that compaction must still read, by the engine's own estimate; level 0 below its trigger
-    /// counts nothing in any of them.
+    /// Bytes still to be read by compaction, by the engine's own estimate; level 0 below its trigger counts
+    /// nothing in any of them.
     pub compaction_bytes: u64,
-    /// Sorted runs that a scan merges: memtables, files of level 0, levels below.
+    /// Sorted runs merged by a scan: memtables, files of level 0, levels below.
     pub runs: u64,
 }
 
-/// Which rows a scan visits.
+/// The rows of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
     /// First key, or the next one in the scan's direction; `None`: from the end of the store.
     pub from: Option<&'a [u8]>,
     /// Towards larger keys.
     pub forward: bool,
-    /// Rows after which it ends.
+    /// The most rows of it.
     pub limit: u64,
 }
 
-/// Makes the value that a transaction writes: place of the key, what it held, the value to fill in.
+/// Makes a transaction's new value: place of the key, the old value, the value to fill in.
 pub type Change<'a> = dyn FnMut(usize, Option<&[u8]>, &mut Vec<u8>) + 'a;
 
 /// An open store. Used by any number of threads, each through a session of its own.
@@ -50,9 +50,9 @@ pub trait Store: std::marker::Sync {
     fn session(&self) -> Result<Box<dyn Session + '_>>;
     /// The work put off now.
     fn debt(&self) -> Result<Debt>;
-    /// Writes what is in memory to files, and waits for it.
+    /// Writes the memory's contents to files, and waits for it.
     fn flush(&self) -> Result<()>;
-    /// Whether background work runs or is due.
+    /// True if background work runs or is due.
     fn is_busy(&self) -> Result<bool>;
     /// The engine's version.
     fn version(&self) -> String;

@@ -93,7 +93,7 @@ fn write(run: &Run, design: &Design, cells: &[Cell], out: &mut String) -> std::f
     Ok(())
 }
 
-/// The work put off at the end of each operation that writes, and its cost.
+/// The deferred work at the end of each writing operation, and its cost.
 fn deferred(design: &Design, cells: &[Cell], out: &mut String) -> std::fmt::Result {
     let is_told = |operation: &Operation| operation.writes() || *operation == Operation::ScanAfterOverwrite;
     if !design.operations.iter().any(is_told) {
@@ -154,7 +154,7 @@ impl Figures<'_> {
         })
     }
 
-    /// One that failed takes the others with it: it is shown, not averaged away.
+    /// True with a failed cell. It takes the others with it: it is shown, not averaged away.
     fn failed(&self) -> bool {
         self.own().any(|cell| !cell.counts())
     }

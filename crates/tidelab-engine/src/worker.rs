@@ -10,7 +10,7 @@ use crate::data::Data;
 use crate::operation::{Load, Measured, Operation, SCAN_SAMPLE, STEP};
 use crate::store::{Scan, Session, Store};
 
-/// Failures of a thread that are told; more are counted.
+/// Failures of a thread told in full; more are counted.
 const TOLD: u64 = 3;
 
 /// See the module.
@@ -35,7 +35,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Notes the end of a call that did `count` units of the operation.
+    /// Notes the end of a call with `count` units of the operation.
     fn ended(&mut self, count: u64) {
         let now = Instant::now();
         self.measured.latency.record(now - self.last);
@@ -100,7 +100,7 @@ impl Batch {
         self.ends.push((middle, self.bytes.len()));
     }
 
-    /// Writes them in one commit, and notes that they are written.
+    /// Writes them in one commit, and notes them as written.
     fn commit(&self, session: &mut dyn Session, data: &Data) -> Result<()> {
         let row = |from: usize, (middle, end): (usize, usize)| {
             (&self.bytes[from..middle], &self.bytes[middle..end])
@@ -143,7 +143,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does it. Fills by a random order and deletions take the rows of `order` that are this thread's.
+    /// Does it. Fills by a random order and deletions take this thread's rows of `order`.
     pub(crate) fn work(mut self, store: &dyn Store, order: &[u64]) -> Measured {
         if let Err(error) = self.calls(store, order) {
             self.failures.add(|| error.to_string());
@@ -210,7 +210,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Those of the rows that this thread may write.
+    /// This thread's share of the rows, for writing.
     fn mine<'o>(&self, order: &'o [u64]) -> impl Iterator<Item = u64> + use<'o> {
         let (thread, threads) = (self.thread, self.threads);
         order.iter().copied().filter(move |row| row % threads == thread)
@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
         self.random.random_range(0..self.data.shape().rows)
     }
 
-    /// A row that this thread may write; none when there are more threads than rows.
+    /// A row of this thread's, for writing; none when there are more threads than rows.
     fn own_row(&mut self) -> Option<u64> {
         let own = (self.data.shape().rows + self.threads - 1 - self.thread) / self.threads;
         (own > 0).then(|| self.random.random_range(0..own) * self.threads + self.thread)
@@ -384,7 +384,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Whether key and value are those of the row as it was written last.
+/// Compares key and value with the row as written last.
 fn check_row(data: &Data, failures: &mut Failures, key: &[u8], value: &[u8], row: u64) {
     let number = key.get(..8).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
     if number != Some(row * 2) || row >= data.shape().rows {

@@ -1,5 +1,5 @@
-//! The program: a run in its folder, its table, going on with one that was ended, and how what cannot
-//! be measured is told.
+//! The program: a run in its folder, its table, going on with an interrupted one, and messages about the
+//! unmeasurable.
 
 #![allow(clippy::unwrap_used)]
 

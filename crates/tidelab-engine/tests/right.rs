@@ -1,5 +1,5 @@
-//! Every operation on every engine that this build links gives the right answers, and wrong ones are
-//! found. The store is compared with a plain map, and a store that lies fails.
+//! Every operation on every engine linked by this build gives the right answers, and wrong ones are found.
+//! The store is compared with a plain map, and a lying store fails.
 
 #![allow(clippy::unwrap_used)]
 
@@ -234,7 +234,7 @@ fn seconds_end_an_operation() {
     store.close().unwrap();
 }
 
-/// A store that answers wrongly in one way.
+/// A store with wrong answers of one kind.
 struct Liar<'a> {
     honest: &'a dyn Store,
     lie: Lie,

@@ -1,9 +1,9 @@
 //! LMDB through `heed`.
 //!
-//! A B+tree in one file, read through the operating system's cache. It has neither compression, nor a
-//! cache of its own, nor background work. Without sync it puts off the pages that the system has not
-//! written yet; [`Store::flush`] waits for them. Each point read has a read transaction of its own,
-//! because it sees the newest commit only then. Each commit is one of LMDB's only writer.
+//! A B+tree in one file, read through the operating system's cache. It has neither compression, nor a cache
+//! of its own, nor background work. Without sync it puts off the pages not yet written by the system;
+//! [`Store::flush`] waits for them. Each point read has a read transaction of its own, because it sees the
+//! newest commit only then. Each commit is one of LMDB's only writer.
 
 use std::ops::Bound::{Included, Unbounded};
 use std::path::Path;

@@ -11,7 +11,7 @@ pub mod lmdb;
 pub mod rocks;
 pub mod tides;
 
-/// Opens the engine's store in a directory, which is made if it is not there.
+/// Opens the engine's store in a directory, made if missing.
 pub fn open(engine: Engine, directory: &Path, settings: &Settings, purpose: Use) -> Result<Box<dyn Store>> {
     match engine {
         Engine::TidesDb => tides::open(directory, settings),
@@ -29,12 +29,12 @@ pub fn open(engine: Engine, directory: &Path, settings: &Settings, purpose: Use)
     }
 }
 
-/// Whether this build links an engine.
+/// True if this build links an engine.
 pub fn is_linked(engine: Engine) -> bool {
     engine != Engine::RocksDb || cfg!(feature = "rocksdb")
 }
 
-/// The engines that this build links.
+/// The engines linked by this build.
 pub fn linked() -> Vec<Engine> {
     Engine::ALL.into_iter().filter(|engine| is_linked(*engine)).collect()
 }

@@ -1,11 +1,11 @@
-//! RocksDB through the C interface that `librocksdb-sys` binds.
+//! RocksDB through the C interface of `librocksdb-sys`.
 //!
 //! The bindings are made from the header of the linked library, any version from 7.8 to 10. The crate
 //! `rocksdb` above them asks for one version's functions, and Debian 12 and 13 have different ones.
 //!
-//! The settings are those of the others: one cache for blocks, index and filters, and Bloom filters on
-//! every level. Levels have dynamic sizes, which RocksDB's authors advise and its later versions default
-//! to. The rest are defaults.
+//! The settings are those of the others: one cache for blocks, index and filters, and Bloom filters on every
+//! level. Levels have dynamic sizes, by the advice of RocksDB's authors and the default of its later
+//! versions. The rest are defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,8 @@ struct Rocks {
 /// Levels of RocksDB's default shape.
 const LEVELS: u32 = 7;
 
-/// How often a transaction is tried again that RocksDB refuses without a possible conflict. No two
-/// threads write the same keys, but its check needs a memtable that reaches back far enough.
+/// Retries of a transaction refused by RocksDB without a possible conflict. No two threads write the same
+/// keys, but its check needs a memtable old enough.
 const TRIES: u32 = 1000;
 
 /// Opens or makes the store.
@@ -141,7 +141,7 @@ struct RocksSession<'a> {
     value: Vec<u8>,
 }
 
-/// Whether a transaction may be tried again, or RocksDB's own words.
+/// True if a transaction may be tried again, or RocksDB's own words.
 type Outcome = std::result::Result<bool, String>;
 
 impl RocksSession<'_> {

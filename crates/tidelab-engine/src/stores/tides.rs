@@ -16,7 +16,7 @@ use tidesdb::{FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 use crate::store::{engine_error, Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync};
 
 const FAMILY: &[u8] = b"data";
-/// Rows that a scan asks for at once, as the SQL engine does for long ones.
+/// Rows fetched by a scan at once, as the SQL engine does for long ones.
 const LONG_SCAN: u32 = 32;
 
 struct Tides {
@@ -140,7 +140,7 @@ struct TidesSession {
     reader: Transaction,
     /// Idle between calls.
     writer: Transaction,
-    /// Of point reads, so that they and scans do not take each other's buffers.
+    /// Of point reads: they and scans do not take each other's buffers.
     point: Cursor,
     cursor: Cursor,
     family: Arc<Family>,
@@ -157,7 +157,7 @@ impl TidesSession {
         self.writer.commit().map_err(|e| error("commit", e))
     }
 
-    /// Ends the transaction that an error met, so that the session can go on.
+    /// Ends the transaction after an error, for the session to go on.
     fn undo(&mut self, what: &str, failed: tidesdb::Error) -> tidelab_server::error::Error {
         match self.writer.rollback() {
             Ok(()) => error(what, failed),

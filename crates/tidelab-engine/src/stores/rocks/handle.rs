@@ -1,12 +1,11 @@
-//! An open RocksDB store and its objects, each pointer owned by one value that frees it.
+//! An open RocksDB store and its objects, each pointer owned by one value, and freed by it.
 //!
 //! All `unsafe` calls are here. They rely on these facts:
 //!
-//! - A pointer that a constructor gave is valid until its value is dropped.
+//! - A pointer from a constructor is valid until its value is dropped.
 //! - RocksDB's handles may be used from several threads at once. Its iterators, batches and transactions
 //!   may be used by one: they are not `Sync` here and borrow the handle.
-//! - Slices that it gives live as long as the iterator stands or the pinned value exists, as their
-//!   lifetimes say.
+//! - RocksDB's slices live as long as the iterator stands or the pinned value exists, as their lifetimes say.
 //!
 //! Errors of the library are its own texts.
 
@@ -36,9 +35,9 @@ pub(super) struct Configuration {
     pub(super) block_bytes: usize,
     /// Bits of a filter a key; 0: none.
     pub(super) filter_bits: u32,
-    /// Threads that flush.
+    /// Threads for flushes.
     pub(super) flush_threads: i32,
-    /// Threads that compact.
+    /// Threads for compactions.
     pub(super) compaction_threads: i32,
     /// Open table files.
     pub(super) open_files: i32,
@@ -158,7 +157,7 @@ impl Handle {
         checked(|e| unsafe { ffi::rocksdb_delete(self.db, self.write, chars(key), key.len(), e) })
     }
 
-    /// Writes what `fill` puts into a batch, atomically.
+    /// Writes a batch filled by `fill`, atomically.
     pub(super) fn write(&self, fill: impl FnOnce(&mut Batch)) -> Result<(), String> {
         // SAFETY: a fresh batch, destroyed by its value.
         let mut batch = Batch(unsafe { ffi::rocksdb_writebatch_create() });
@@ -209,7 +208,7 @@ impl Handle {
         }
     }
 
-    /// A property that is a number.
+    /// A numeric property.
     pub(super) fn number(&self, property: &str) -> Option<u64> {
         let name = CString::new(property).ok()?;
         let mut value = 0;
@@ -218,7 +217,7 @@ impl Handle {
         (failed == 0).then_some(value)
     }
 
-    /// A property that is a text.
+    /// A text property.
     pub(super) fn text(&self, property: &str) -> Option<String> {
         let name = CString::new(property).ok()?;
         // SAFETY: the name is a string; the answer is null or a string that is ours to free.
@@ -252,7 +251,7 @@ impl Drop for Handle {
     }
 }
 
-/// Changes that are written together.
+/// Changes written together.
 pub(super) struct Batch(*mut ffi::rocksdb_writebatch_t);
 
 impl Batch {
@@ -300,10 +299,10 @@ impl Drop for Pinned {
     }
 }
 
-/// Bytes that RocksDB points to.
+/// A view of RocksDB's bytes.
 ///
 /// # Safety
-/// `bytes` is null, or points to `length` bytes that do not change during `'a`.
+/// `bytes` is null, or points to `length` bytes, unchanged during `'a`.
 unsafe fn view<'a>(bytes: *const c_char, length: usize) -> &'a [u8] {
     if bytes == null() || length == 0 {
         return &[];
@@ -340,7 +339,7 @@ impl Iteration<'_> {
         unsafe { ffi::rocksdb_iter_seek_for_prev(self.0, chars(key), key.len()) }
     }
 
-    /// The row that it stands on.
+    /// The current row.
     pub(super) fn row(&self) -> Option<(&[u8], &[u8])> {
         let (mut key_length, mut value_length) = (0, 0);
         // SAFETY: key and value are valid until the iterator moves, which needs it exclusively.
@@ -366,7 +365,7 @@ impl Iteration<'_> {
         unsafe { ffi::rocksdb_iter_prev(self.0) }
     }
 
-    /// Whether the rows ended because something failed.
+    /// The error, if the rows ended because of one.
     pub(super) fn end(self) -> Result<(), String> {
         // SAFETY: see `first`.
         checked(|e| unsafe { ffi::rocksdb_iter_get_error(self.0, e) })
@@ -380,7 +379,7 @@ impl Drop for Iteration<'_> {
     }
 }
 
-/// An optimistic transaction; what is not committed is rolled back when it is dropped.
+/// An optimistic transaction; uncommitted changes are rolled back when it is dropped.
 pub(super) struct Transaction<'a>(*mut ffi::rocksdb_transaction_t, &'a Handle);
 
 impl Transaction<'_> {
