@@ -1,6 +1,5 @@
-//! Background work: one thread that flushes sealed memtables in their order, some that compact, one that
-//! reserves blocks of counters and seconds of the expiry clock, one that tends the heap and measures
-//! memory where it is bounded.
+//! Background work. One thread flushes sealed memtables in their order, some compact, one reserves blocks of
+//! counters and seconds of the expiry clock. One tends the heap, and measures a bounded memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,7 +26,7 @@ use crate::wal::FullFor;
 /// First and longest pause after a failed flush or compaction.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// Longest sleep between two looks at whether the store closes.
+/// Longest sleep between two checks for the store's close.
 const STEP: Duration = Duration::from_millis(5);
 
 /// The threads of a store.
@@ -35,17 +34,17 @@ const STEP: Duration = Duration::from_millis(5);
 pub struct Background {
     maintenance: Weak<Maintenance>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The thread that measures memory runs.
+    /// The memory thread runs.
     measures: AtomicBool,
 }
 
-/// What a thread does.
+/// The work of a thread.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread of a name.
+/// Starts a thread with a name.
 type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
 
-/// Tells the compaction threads that the shape of a family changed.
+/// Wakes the compaction threads when the shape of a family changed.
 #[derive(Debug, Default)]
 pub(crate) struct WorkSignal {
     changes: Mutex<u64>,
@@ -53,13 +52,13 @@ pub(crate) struct WorkSignal {
 }
 
 impl WorkSignal {
-    /// Something changed.
+    /// Reports a change.
     pub(crate) fn call(&self) {
         *self.changes.lock() += 1;
         self.changed.notify_all();
     }
 
-    /// Waits for a change after `seen`, or for the end of a second; returns what is seen now.
+    /// Waits for a change after `seen`, for at most a second; returns the number of changes seen now.
     fn wait(&self, seen: u64) -> u64 {
         let mut changes = self.changes.lock();
         if *changes == seen {
@@ -69,7 +68,8 @@ impl WorkSignal {
     }
 }
 
-/// Threads that compact. Their number changes while they run: one that is too many ends at the end of its merge.
+/// The number of compaction threads. It changes while they run: a surplus thread ends at the end of its
+/// merge.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionThreads(Mutex<ThreadCount>);
 
@@ -80,7 +80,7 @@ struct ThreadCount {
 }
 
 impl CompactionThreads {
-    /// Asked by a thread between two merges: whether it is one too many, and counts as ended.
+    /// Called by a thread between two merges: true if it is surplus; it then counts as ended.
     fn ends(&self) -> bool {
         let mut count = self.0.lock();
         let ends = count.running > count.wanted;
@@ -88,7 +88,7 @@ impl CompactionThreads {
         ends
     }
 
-    /// Sets the number, and says how many are to be started; they count as running.
+    /// Sets the number; returns the number of threads to start, already counted as running.
     fn want(&self, wanted: usize) -> usize {
         let mut count = self.0.lock();
         let missing = wanted.saturating_sub(count.running);
@@ -96,7 +96,7 @@ impl CompactionThreads {
         missing
     }
 
-    /// Threads ended with the store, or were not started.
+    /// Counts threads as ended, with the store or for want of a start.
     fn ended(&self, threads: usize) {
         self.0.lock().running -= threads;
     }
@@ -108,7 +108,7 @@ impl Background {
         Background::start_with(maintenance, &mut spawn_guarded)
     }
 
-    /// Changes the number of threads that compact. Those that are too many end at the end of their merge.
+    /// Changes the number of compaction threads. Surplus ones end at the end of their merge.
     pub(crate) fn set_compaction_threads(&self, asked: usize) -> Result<()> {
         let Some(maintenance) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
@@ -121,7 +121,7 @@ impl Background {
         Ok(())
     }
 
-    /// Starts the thread that measures memory, if there is none.
+    /// Starts the memory thread, unless it runs.
     pub(crate) fn measure_memory(&self) -> Result<()> {
         let Some(measurer) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
@@ -171,7 +171,7 @@ impl Background {
         start_compactors(maintenance, options.compaction_threads, spawn, threads)
     }
 
-    /// Stops and joins the threads; work under way is finished or given up.
+    /// Stops and joins the threads; their work is finished or given up.
     pub(crate) fn stop(&self) {
         let Some(maintenance) = self.maintenance.upgrade() else { return };
         // Threads and committers that wait for room in the log end with its failure.
@@ -203,7 +203,7 @@ fn start(name: &str, work: Work, spawn: &mut Spawn<'_>) -> Result<JoinHandle<()>
     spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))
 }
 
-/// Starts the compaction threads that are missing to `asked`, or to half of the cores where that is less.
+/// Starts compaction threads up to `asked`, but no more than half of the cores.
 fn start_compactors(
     maintenance: &Arc<Maintenance>,
     asked: usize,
@@ -298,7 +298,7 @@ impl Maintenance {
         }
     }
 
-    /// Merges find room, or none.
+    /// Notes room for merges, or the want of it.
     fn note_room_for_merges(&self, result: &Result<bool>) {
         let fullness = self.store.wal.fullness();
         match result {
@@ -364,7 +364,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// The first log segment that recovery will need when the memtables up to `flushed` are in files.
+    /// The first log segment needed by recovery once the memtables up to `flushed` are in files.
     pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
         // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
         // leaves that list.
@@ -381,7 +381,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Makes the log durable that an edit up to memtable `upto` relies on, and copies what it would release.
+    /// Makes the log durable as far as an edit up to memtable `upto` relies on it, and copies the prepared
+    /// transactions the edit would release.
     fn log_before_install(&self, upto: MemtableId) -> Result<()> {
         // Before anything is copied that would wait.
         self.store.wal.check_room()?;
@@ -395,9 +396,9 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Makes what was sealed up to memtable `upto`, whose last commit is `last_seq`, part of the version,
-    /// and lets go of the log that it held. All older memtables are in the version, and the log is as
-    /// [`Maintenance::log_before_install`] leaves it.
+    /// Makes everything sealed up to memtable `upto` part of the version, and releases its log. `last_seq` is
+    /// its last commit. All older memtables are in the version, and [`Maintenance::log_before_install`] has
+    /// run.
     fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
         edit.last_seq = Some(last_seq);
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
@@ -418,7 +419,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Gives freed memory back, and measures what is left, until the store closes.
+    /// Returns freed memory to the system, and measures the rest, until the store closes.
     fn memory_loop(&self) {
         while !self.closing.load(Ordering::Acquire) {
             self.store.options.tend_heap.inspect(|tend| tend());
@@ -429,7 +430,7 @@ impl Maintenance {
         }
     }
 
-    /// Compacts what is due until the store closes.
+    /// Runs due compactions until the store closes.
     fn compact_loop(&self) {
         low_priority();
         let mut seen = 0;
@@ -463,7 +464,7 @@ impl Maintenance {
     }
 }
 
-/// The line of the log about a run that a flush could not read.
+/// The log's line about a run unreadable for a flush.
 pub(crate) fn unread_run(error: &Error) -> String {
     format!(
         "a flush left out a run that cannot be read: {error}; its table can be dropped, or restored from a backup, and \
@@ -471,12 +472,12 @@ pub(crate) fn unread_run(error: &Error) -> String {
     )
 }
 
-/// The memtables among what was sealed.
+/// The memtables among sealed flushables.
 fn memtables_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Memtable>> {
     sealed.iter().filter_map(|sealed| sealed.flushable.memtable())
 }
 
-/// Lets threads that serve clients go first.
+/// Lowers the thread's priority below threads that serve clients.
 fn low_priority() {
     // SAFETY: changes the scheduling priority of the calling thread only; failure changes nothing.
     unsafe {
@@ -488,7 +489,7 @@ fn low_priority() {
 /// A sealed memtable as a flush reads it.
 pub(crate) struct FlushedMemtable<'a> {
     memtable: &'a Arc<Memtable>,
-    /// Bytes and entries of all families together: the memtable does not count bytes by family.
+    /// Bytes and entries of all families together: the memtable does not count them by family.
     bytes: u64,
     entries: u64,
 }

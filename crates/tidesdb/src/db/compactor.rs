@@ -1,4 +1,4 @@
-//! Running compactions: what the picker chose, or, for OPTIMIZE, everything of a family.
+//! Runs compactions: the picker's choice, or all runs of a family for OPTIMIZE.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,11 +19,11 @@ use crate::store::family::Family;
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle};
 
-/// Pause before a manual compaction looks again whether others have left its family.
+/// Pause before a manual compaction checks again for other jobs in its family.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 impl Maintenance {
-    /// Options of a family that merges do not pass over.
+    /// Options of a family not excluded from merges.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
         let waits = || {
             self.reservations.set_aside().holds_family(family)
@@ -32,8 +32,9 @@ impl Maintenance {
         self.store.family_options(family).filter(|_| !waits())
     }
 
-    /// Sets aside what made a merge of `files` fail: the file that the error names, or the whole family. What passes is no
-    /// file's fault, and the family waits with it: another's merge may need less. The end of the store is nobody's.
+    /// Sets aside the cause of the failure of a merge of `files`: the file named by the error, or the whole
+    /// family. A transient error is no file's fault, so the family waits: another family's merge may need
+    /// less. The close of the store sets nothing aside.
     fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
         if matches!(error, Error::Interrupted) {
             return;
@@ -47,7 +48,7 @@ impl Maintenance {
         self.shape_changed();
     }
 
-    /// Forgets what was set aside and is not there any more.
+    /// Forgets set-aside tables and families that no longer exist.
     fn forget_what_is_gone(&self) {
         let (files, _) = self.store.versions.live_files();
         let lives = |number: FileNo| files.binary_search_by_key(&number, |file| file.number).is_ok();
@@ -95,7 +96,7 @@ impl Maintenance {
         result
     }
 
-    /// A line of the log about a merge that is over. A full disk, and the end of the store, have lines of their own.
+    /// Logs the end of a merge. A full disk, and the close of the store, have lines of their own.
     fn tell_merge(&self, record: &Record, error: Option<&Error>) {
         let family = record.family.map_or("several tables".to_string(), |family| self.store.label(family));
         match error {
@@ -121,7 +122,7 @@ impl Maintenance {
         self.store.stats.cancelled_pairs.fetch_add(done.counts.cancelled, Relaxed);
     }
 
-    /// Runs the most urgent compaction, or rewrites a file with dead tables; false when nothing is due.
+    /// Runs the most urgent compaction, or rewrites a file with dead tables; false if nothing is due.
     fn compact_once(&self, settled: bool) -> Result<bool> {
         if self.store.wal.failed().is_some() {
             return Ok(false);
@@ -174,13 +175,14 @@ impl Maintenance {
         self.rewrite_sparse(settled)
     }
 
-    /// Whether nobody has written for a while, and no job runs: tables that are dead now are not the next merge's.
+    /// Whether there was no write for a while, and no job runs: tables dead now are not left to the next
+    /// merge.
     fn is_settled(&self) -> bool {
         let quiet_for = self.store.versions.disk().now_micros().saturating_sub(self.flushed_at.load(Relaxed));
         quiet_for >= sparse::SETTLED_AFTER_US && self.reservations.is_empty()
     }
 
-    /// Rewrites the file for which it is worth most, if there is one.
+    /// Rewrites the file of the greatest benefit, if there is one.
     fn rewrite_sparse(&self, settled: bool) -> Result<bool> {
         let options = |id| self.options_of_merged(id);
         let files = self.store.versions.file_uses();
@@ -211,7 +213,7 @@ impl Maintenance {
         Ok(true)
     }
 
-    /// One step of a compaction thread; false when nothing is due.
+    /// One step of a compaction thread; false if nothing is due.
     pub(crate) fn compact_next(&self) -> Result<bool> {
         self.compact_once(self.is_settled())
     }
@@ -235,7 +237,7 @@ impl Maintenance {
         }
     }
 
-    /// Bytes of the family's tables that were written under other options than it has now.
+    /// Bytes of the family's tables written under other options than its present ones.
     pub(crate) fn old_form_bytes(&self, family: &Family) -> Result<u64> {
         let (version, options) = (self.store.versions.current(), family.options());
         let mut bytes = 0;
@@ -245,8 +247,8 @@ impl Maintenance {
         Ok(bytes)
     }
 
-    /// Files of the family's tables in its last level that were written under other options than it has now. A damaged
-    /// one is not among them: nobody can rewrite it.
+    /// Files of the family's last level written under other options than its present ones. Omits damaged
+    /// ones: they cannot be rewritten.
     fn old_tables(&self, family: &Family) -> HashSet<FileNo> {
         let (version, options) = (self.store.versions.current(), family.options());
         let levels = version.family(family.id());
@@ -255,8 +257,8 @@ impl Maintenance {
         old.map(|table| table.file.number()).collect()
     }
 
-    /// Merges all runs of a family that are there now into its last level, and rewrites those of it with entries that
-    /// have expired, and those written under other options; when interrupted, what was merged so far stays so.
+    /// Merges all present runs of a family into its last level. Rewrites tables there with expired entries,
+    /// and tables written under other options. An interruption keeps the merges done so far.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let expired_at = self.store.expired_at();
         // Later runs of level 0 are not waited for: under writes there is always one more.
@@ -321,7 +323,8 @@ fn first_level(levels: &FamilyLevels, upto: MemtableId) -> Option<u8> {
     tables_upto(levels, upto).map(|(level, _)| level).min()
 }
 
-/// The rewrite of a table of the last level with entries that have expired, or in an old form; it has none after that.
+/// The rewrite of a table of the last level with expired entries or in an old form; the new table has
+/// neither.
 fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64, old: &HashSet<FileNo>) -> Option<Task> {
     let has_expired =
         |table: &&TableHandle| table.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
@@ -342,7 +345,7 @@ fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64, old: &HashSe
     })
 }
 
-/// The merge of a whole level into a deeper one; of level 0 the tables up to generation `upto`, which are the oldest.
+/// The merge of a whole level into a deeper one; of level 0, the tables up to generation `upto`, its oldest.
 fn whole_level(levels: &FamilyLevels, upto: MemtableId, from: u8, to: u8) -> Task {
     let of_level = tables_upto(levels, upto).filter(|(level, _)| *level == from);
     let tables: Vec<&TableHandle> = of_level.map(|(_, table)| table).collect();
@@ -402,8 +405,8 @@ mod tests {
         }
     }
 
-    /// Level 0 is at the stop, and only a merge with a damaged run would shorten it: the end of a pause, which is here as
-    /// short as can be, stops nobody.
+    /// Level 0 is at the stop, and only a merge with a damaged run would shorten it. The end of a pause, here
+    /// as short as possible, stops no writer.
     #[test]
     fn a_pause_that_ends_stops_no_writer() {
         let disk = FaultyDisk::new(1);

@@ -1,8 +1,8 @@
 //! Counts the rows of a family by reading them, and corrects its count by the result, alongside writers.
 //!
-//! The count as it stands and the snapshot that is read are of one moment: between two commits, with all before it
-//! in memtables. What the scan finds more or less than the count had at that moment is the correction, and as counts
-//! are sums it is right whatever was committed, flushed or merged meanwhile.
+//! The present count and the snapshot of the scan are of one moment: between two commits, with all earlier
+//! ones in memtables. The correction is the difference between the scan and the count at that moment. Counts
+//! are sums, so it stays right whatever is committed, flushed or merged meanwhile.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::types::RowCount;
 use crate::version::Edit;
 use crate::wal::WaitLimit;
 
-/// Rows that the scan asks for at a time, and after how many batches it looks at an interruption.
+/// Rows per batch of the scan, and batches between two checks for an interruption.
 const BATCH: u32 = 32;
 const BATCHES_BETWEEN_LOOKS: u64 = 8;
 
 impl Db {
-    /// Reads all keys of the family at one moment, until `interrupted` answers true: `Error::Interrupted`. The
-    /// family's count is right when this returns, and stays so; the number is that of the moment. Nothing is
-    /// written when the count was right. For families of an earlier build's store, which are not counted, and
-    /// for mistakes in what writers say ([`crate::txn::transaction::Change::count_unchanged`]).
+    /// Reads all keys of the family at one moment; `Error::Interrupted` once `interrupted` returns true. The
+    /// family's count is right afterwards, and stays so; the result is the number at that moment. Nothing is
+    /// written when the count was right. For families of an earlier build's store, without counts, and for
+    /// mistakes of writers ([`crate::txn::transaction::Change::count_unchanged`]).
     pub fn count_rows(&self, family: &Arc<Family>, interrupted: &dyn Fn() -> bool) -> Result<u64> {
         let store = self.store();
         store.check_writable()?;

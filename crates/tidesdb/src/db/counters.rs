@@ -1,8 +1,8 @@
-//! Counters: values that are never handed out twice. A ceiling is durable before a value at or above the
-//! last one is given out (`docs/protocols.md` 6.3). Ceilings of a counter reach the log in the order in which they
-//! grow: who writes one holds the counter's lock in `CounterSet::ceilings`. A background thread reserves the next
-//! block when half of one is gone; values below the ceiling are handed out meanwhile. Who crosses the ceiling all
-//! the same writes one himself, with the counter held.
+//! Counters: no value is ever handed out twice. A ceiling is durable before a value at or above the last one
+//! is given out (`docs/protocols.md` 6.3). Ceilings of a counter reach the log in ascending order: a writer
+//! of one holds the counter's lock in `CounterSet::ceilings`. A background thread reserves the next block
+//! when half of one is gone; values below the ceiling are handed out meanwhile. A caller that crosses the
+//! ceiling all the same writes one itself, with the counter held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -18,13 +18,13 @@ use crate::sync::{Condvar, Mutex};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
 
-/// Time between two looks at the expiry clock.
+/// Time between two checks of the expiry clock.
 const TEND: Duration = Duration::from_secs(1);
 
-/// Of so many of those one also looks for locks' memory that nobody uses.
+/// One in so many of these checks also releases unused memory of locks.
 const TENDS_BETWEEN_SWEEPS: u32 = 5;
 
-/// Counters whose next block is to be reserved.
+/// Counters waiting for their next block.
 #[derive(Debug, Default)]
 pub(crate) struct CounterRefill {
     queue: Mutex<VecDeque<(FamilyId, u32)>>,
@@ -37,7 +37,7 @@ impl CounterRefill {
         self.changed.notify_one();
     }
 
-    /// Wakes the thread that waits, to look whether the store closes.
+    /// Wakes the waiting thread, to check for the store's close.
     pub(crate) fn wake(&self) {
         let _queue = self.queue.lock();
         self.changed.notify_all();
@@ -71,7 +71,7 @@ impl Maintenance {
         self.with_counter(family, counter, |state| Ok(((), state.next.max(value.saturating_add(1)))))
     }
 
-    /// The next value that would be handed out.
+    /// The next value to hand out.
     pub(crate) fn counter_peek(&self, family: &Family, counter: u32) -> Result<u64> {
         self.with_counter(family, counter, |state| Ok((state.next.max(1), state.next)))
     }
@@ -128,7 +128,7 @@ impl Maintenance {
         self.transactions.commit_internal(&batch, None).map(|_| ())
     }
 
-    /// Reserves the next block of a counter that asked for it.
+    /// Reserves the next block of a counter, on its request.
     fn reserve_ahead(&self, id: FamilyId, counter: u32) -> Result<()> {
         let Some(family) = self.store.catalog.by_id(id) else { return Ok(()) };
         let set = family.counters();
@@ -147,8 +147,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves blocks for counters that ask, and seconds of the expiry clock, gives idle locks' memory back, and looks
-    /// after the directory's lock, until the store closes.
+    /// Reserves requested blocks of counters, and seconds of the expiry clock. Releases idle memory of locks
+    /// and checks the directory's lock. Runs until the store closes.
     pub(crate) fn reserve_loop(&self) {
         let mut tend_at = Instant::now() + TEND;
         let mut tends = 0u32;
@@ -175,7 +175,7 @@ impl Maintenance {
         }
     }
 
-    /// The next counter that asks; none: it is time to look at the expiry clock, or the store closes.
+    /// The next counter in need of a block; `None`: it is time for the expiry clock, or the store closes.
     fn next_refill(&self, until: Instant) -> Option<(FamilyId, u32)> {
         let mut queue = self.counter_refill.queue.lock();
         loop {
@@ -201,7 +201,7 @@ impl Maintenance {
         }
     }
 
-    /// Writes the next values themselves, so that a clean restart leaves no gap.
+    /// Writes the next values as ceilings, so a clean restart leaves no gap.
     pub(crate) fn settle_counters(&self) -> Result<()> {
         let mut batch = WriteBatch::default();
         for family in self.store.catalog.all() {

@@ -1,4 +1,4 @@
-//! The column families in memory, by name and by number, and the groups of changes to them.
+//! Groups of changes to the dictionary: atomic and durable, then visible in the catalog.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::wal::Ddl as DdlKind;
 #[derive(Clone, Debug)]
 struct Planned {
     entry: FamilyEntry,
-    /// The family as it is now; `None` for one that the group makes.
+    /// The present family; `None` for a family made by the group.
     family: Option<Arc<Family>>,
     /// Counters set by the group.
     counters: Vec<(u32, u64)>,
@@ -28,11 +28,11 @@ struct Planned {
     reborn: bool,
 }
 
-/// A group of dictionary changes: atomic and durable at [`Ddl::commit`], nothing when dropped before. One
-/// group at a time is open in a store.
+/// A group of dictionary changes: atomic and durable at [`Ddl::commit`], without effect if dropped before.
+/// One group at a time is open in a store.
 pub struct Ddl {
     maintenance: Arc<Maintenance>,
-    /// Names that the group touches; `None`: the name will be free.
+    /// Names changed by the group; `None`: the name will be free.
     names: BTreeMap<Vec<u8>, Option<Planned>>,
     dropped: Vec<Arc<Family>>,
     next_family: FamilyId,
@@ -41,7 +41,7 @@ pub struct Ddl {
 }
 
 impl Maintenance {
-    /// Begins a group of dictionary changes; waits for another that is open.
+    /// Begins a group of dictionary changes; waits for the end of another open group.
     pub(crate) fn ddl(self: &Arc<Self>) -> Result<Ddl> {
         self.store.check_writable()?;
         self.store.catalog.check_complete()?;
@@ -93,7 +93,7 @@ impl Ddl {
         }
     }
 
-    /// The record kind of a group is that of its steps, or the general one when they differ.
+    /// The record kind of a group: that of its steps, or the general one if they differ.
     fn is(&mut self, kind: DdlKind) {
         self.kind = match self.kind {
             None => Some(kind),
@@ -171,8 +171,8 @@ impl Ddl {
         Ok(())
     }
 
-    /// Keeps snapshots that are older than the group out of the family, as if the group had made it: what it
-    /// holds is to be read by another definition, or was filled while they were taken.
+    /// Keeps snapshots older than the group out of the family, as if the group had made it. For content to be
+    /// read by another definition, or filled in while such snapshots were taken.
     pub fn bump(&mut self, name: &[u8]) -> Result<()> {
         let mut planned = self.existing(name)?;
         planned.reborn = true;
@@ -194,7 +194,7 @@ impl Ddl {
         Ok(())
     }
 
-    /// Makes the group durable, then visible; files of dropped families that nobody reads are gone when it returns.
+    /// Makes the group durable, then visible; unread files of dropped families are gone on return.
     pub fn commit(self) -> Result<()> {
         let (maintenance, drops) = (Arc::clone(&self.maintenance), !self.dropped.is_empty());
         self.commit_group()?;

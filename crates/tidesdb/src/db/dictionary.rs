@@ -1,5 +1,5 @@
-//! The dictionary's entries, to bytes and back (`docs/format/dictionary.md`). They are ordinary keys of
-//! the system family, so that log, memtable, files and recovery treat them like any other data.
+//! The dictionary's entries, to bytes and back (`docs/format/dictionary.md`). They are ordinary keys of the
+//! system family, so log, memtable, files and recovery treat them like other data.
 
 use crate::error::{Error, Result};
 use crate::options::{Compression, FamilyOptions, SyncMode};
@@ -77,7 +77,7 @@ impl FamilyEntry {
         out
     }
 
-    /// The entry that bytes stand for; the error says what is wrong with them.
+    /// Decodes an entry; the error describes the fault.
     pub(crate) fn decode(bytes: &[u8]) -> Result<FamilyEntry> {
         let damage = |what: &str| Error::corruption("dictionary", 0, format!("a family's entry {what}"));
         let later = |what: &str| Error::later_version("the dictionary", format!("a family's entry {what}"));

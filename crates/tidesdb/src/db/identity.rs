@@ -1,9 +1,9 @@
-//! Whom a store belongs to: the file `OWNER` of its directory. A store whose owner is another one is refused, so
-//! that two owners never meet in one store, nor an owner made anew the tables of an old one at the same place.
+//! The owner of a store: the file `OWNER` in its directory. A store of another owner is refused. So two
+//! owners never meet in one store, and a new owner at an old one's place never meets its tables.
 //!
-//! The file has one or two lines: the owner's identity, which is compared, and its place, which is for messages and
-//! may change. Stores of earlier versions have one line, the place; they take on the identity of the owner that is
-//! at that place.
+//! The file has one or two lines: the owner's identity, to be compared, and its place, for messages; it may
+//! change. Stores of earlier versions have one line, the place; they adopt the identity of the owner at that
+//! place.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use crate::version::StoreState;
 /// Name of the file.
 pub const OWNER: &str = "OWNER";
 
-/// Refuses a store of another owner (`Error::Busy`, naming both and the ways out); a store without one gets this,
-/// and the place of one that moved is noted.
+/// Refuses a store of another owner (`Error::Busy`, with both names and the ways out). A store without an
+/// owner gets this one, and a changed place is noted.
 pub(crate) fn check(disk: &dyn Disk, dir: &Path, owner: Option<&StoreIdentity>) -> Result<()> {
     let Some(owner) = owner else { return Ok(()) };
     let path = dir.join(OWNER);
@@ -52,28 +52,28 @@ pub(crate) fn check(disk: &dyn Disk, dir: &Path, owner: Option<&StoreIdentity>) 
     }
 }
 
-/// Name of the store's ids among the options of the manifest: `ID@EPOCH ...`, each from the opening on that drew it.
-/// Copies of a store have them too; an owner that takes a store on without knowing it draws a new one.
+/// Name of the store's ids among the manifest's options: `ID@EPOCH ...`, each valid from its opening on.
+/// Copies of a store have them too; an owner that adopts a store unknown to it draws a new id.
 const STORE_IDS: &str = "store_ids";
 
-/// Ids that are kept.
+/// Number of ids kept.
 const IDS_KEPT: usize = 16;
 
-/// The ids of a store and the epochs that began with them, oldest first.
+/// The ids of a store and their first epochs, oldest first.
 fn ids_of(state: &StoreState) -> Vec<(&str, u64)> {
     let ids = state.options.get(STORE_IDS).map_or("", String::as_str).split_whitespace();
     ids.filter_map(|entry| entry.split_once('@').and_then(|(id, from)| Some((id, from.parse().ok()?))))
         .collect()
 }
 
-/// The option for the manifest of a store that is taken on in its present epoch, under a new id.
+/// The manifest's option for a store adopted in its present epoch, under a new id.
 pub(crate) fn taken_on(state: &StoreState, disk: &dyn Disk) -> (String, String) {
     let mut ids: Vec<String> = ids_of(state).iter().map(|(id, from)| format!("{id}@{from}")).collect();
     ids.push(format!("{:016x}{:016x}@{}", disk.random(), disk.random(), state.epoch));
     (STORE_IDS.to_string(), ids.split_off(ids.len().saturating_sub(IDS_KEPT)).join(" "))
 }
 
-/// Which store, and how far it had come.
+/// Identifies a store and its progress.
 pub(crate) struct Mark {
     id: String,
     /// Number of openings for writing.
@@ -81,12 +81,12 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The mark of a store; `None`: no owner has taken it on since there are marks.
+    /// The mark of a store; `None`: no owner has adopted it since marks exist.
     pub(crate) fn of(state: &StoreState) -> Option<Mark> {
         ids_of(state).last().map(|(id, _)| Mark { id: id.to_string(), epoch: state.epoch })
     }
 
-    /// Whether the store was this one once, or is it.
+    /// Whether the store is this one, or once was.
     fn is_in_the_life_of(&self, state: &StoreState) -> bool {
         let ids = ids_of(state);
         let Some(at) = ids.iter().position(|(id, _)| *id == self.id) else { return false };
@@ -94,7 +94,7 @@ impl Mark {
         self.epoch <= ids.get(at + 1).map_or(state.epoch, |(_, from)| from.saturating_sub(1))
     }
 
-    /// `ID EPOCH SUM`: a damaged text is none, and refuses no store.
+    /// `ID EPOCH SUM`. A damaged text gives no mark, and refuses no store.
     pub(crate) fn text(&self) -> String {
         let named = format!("{} {}", self.id, self.epoch);
         format!("{named} {:08x}", checksum::crc(named.as_bytes()))
@@ -108,8 +108,8 @@ impl Mark {
     }
 }
 
-/// Refuses a store that is not the one that its owner remembers, or an older copy of it (`Error::Busy`): what was
-/// committed since is elsewhere. `state` is as it was found, before this opening.
+/// Refuses another store than the remembered one, or an older copy of it (`Error::Busy`): later commits are
+/// elsewhere. `state` is the state found, before this opening.
 pub(crate) fn check_mark(dir: &Path, mark: &Mark, place: &str, state: &StoreState) -> Result<()> {
     if mark.is_in_the_life_of(state) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! A store's parts, as lists: families, tables, compactions. Each list is copied from an immutable
-//! version or under a short latch, and then nobody's any more.
+//! A store's parts, as lists: families, tables, compactions. Each list is copied from an immutable version or
+//! under a short latch, and is the caller's.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::store::family::Family;
 use crate::txn::transaction_list::TransactionInfo;
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
 
-/// A family and what is known of it without reading data.
+/// A family with its figures, known without reading data.
 #[derive(Clone, Debug)]
 pub struct FamilyInfo {
     /// The family.
     pub family: Arc<Family>,
     /// Its figures.
     pub stats: FamilyStats,
-    /// See [`Db::old_form_bytes`]; of a damaged one what could be read.
+    /// See [`Db::old_form_bytes`]; of a damaged family, the readable part.
     pub old_form_bytes: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct TableInfo {
     pub bytes: u64,
     /// Its family.
     pub family: FamilyId,
-    /// Name of the family; empty for the dictionary, and when it was dropped a moment ago.
+    /// Name of the family; empty for the dictionary, and for a family dropped a moment ago.
     pub name: Arc<[u8]>,
     /// Its level.
     pub level: u8,
@@ -81,8 +81,9 @@ impl Db {
         all.into_iter().filter_map(with_stats).collect()
     }
 
-    /// Bytes in files that were written under other options than the family has now, or by an earlier build that did not
-    /// say under which. [`Db::compact`] rewrites them. Opens every table of the family that nobody has read yet.
+    /// Bytes in files written under other options than the family's present ones, or by an earlier build
+    /// without a record of its options. [`Db::compact`] rewrites them. Opens every table of the family not
+    /// yet read.
     pub fn old_form_bytes(&self, family: &Family) -> Result<u64> {
         self.store().check_open()?;
         family.check_live()?;
@@ -126,12 +127,12 @@ impl Db {
         out
     }
 
-    /// The clock of `begun_us` and the like: microseconds from an arbitrary start, never going back.
+    /// The clock of `begun_us` and similar fields: microseconds from an arbitrary start, never going back.
     pub fn now_micros(&self) -> u64 {
         self.store().versions.disk().now_micros()
     }
 
-    /// The transactions that are open, then the prepared ones without a session.
+    /// The open transactions, then the prepared ones without a session.
     pub fn transactions(&self) -> Vec<TransactionInfo> {
         self.transactions.infos()
     }
@@ -141,7 +142,7 @@ impl Db {
         self.transactions.dump_locks(limit)
     }
 
-    /// Compactions: those that run, then the last that ran.
+    /// The running compactions, then the last finished ones.
     pub fn compactions(&self) -> Vec<Record> {
         self.maintenance.history.records()
     }

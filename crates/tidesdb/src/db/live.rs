@@ -9,15 +9,16 @@ use crate::options::{LogLevel, SyncMode};
 use crate::store::Store;
 
 impl Db {
-    /// The values in force of the options that can change.
+    /// The present values of the changeable options.
     pub fn live_options(&self) -> LiveOptions {
         self.store.live.get()
     }
 
-    /// Changes options of the open store. Bounds are those of the opening; on an error nothing is changed.
+    /// Changes options of the open store. Bounds as at the opening; an error changes nothing.
     ///
-    /// A stricter sync mode holds for every commit that is not answered yet. Those answered before are durable, too,
-    /// once this returns with [`SyncMode::Full`]. A weaker one lets no commit go that was prepared under the stricter.
+    /// A stricter sync mode holds for every commit not yet answered. Commits answered before are durable,
+    /// too, once this returns with [`SyncMode::Full`]. A weaker mode does not apply to commits prepared under
+    /// the stricter one.
     pub fn set_live_options(&self, to: &LiveOptions) -> Result<()> {
         let store = &self.store;
         store.check_mode()?;
@@ -83,7 +84,7 @@ mod tests {
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::TransactionOptions;
 
-    /// A commit that the sync of the change does not cover has let older versions go, and then the log fails.
+    /// A commit not covered by the sync of the change has let older versions go, and then the log fails.
     #[test]
     fn after_a_failed_log_a_reader_sees_no_less_than_the_weaker_mode_gave_up() {
         let disk = FaultyDisk::new(1);
@@ -113,7 +114,8 @@ mod tests {
         db.store.snapshots.release(snapshot);
     }
 
-    /// A flush that begins tells all scanners of what is visible; what the log can lose hides no older version for that.
+    /// A flush, at its begin, announces the visible sequence to all scanners. Commits the log can lose still
+    /// hide no older version.
     #[test]
     fn the_oldest_snapshot_passes_nothing_that_the_log_can_lose() {
         let disk = FaultyDisk::new(2);

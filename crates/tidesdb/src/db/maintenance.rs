@@ -28,7 +28,7 @@ pub(crate) struct Maintenance {
     pub compaction_threads: CompactionThreads,
     pub counter_refill: CounterRefill,
     pub closing: AtomicBool,
-    /// When something was last flushed, by the disk's clock; the opening counts.
+    /// Time of the last flush, by the disk's clock; the opening counts.
     pub flushed_at: AtomicU64,
     /// A backup is being taken.
     pub backup_runs: AtomicBool,
@@ -56,7 +56,8 @@ impl Maintenance {
         }
     }
 
-    /// The store is closed. If everything in the log is in files too, the next opening does not miss it.
+    /// Called when the store is closed. If everything in the log is in files too, the next opening does not
+    /// miss the log's files.
     pub(crate) fn forget_log(&self) -> Result<()> {
         let state = self.store.versions.state();
         let needed = self.store.pipeline.last_ordered() > state.last_seq
@@ -68,9 +69,9 @@ impl Maintenance {
         }
     }
 
-    /// To be called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
-    /// compaction. A family whose last merge failed holds nobody back until one succeeds, whether its pause has ended or
-    /// not: the wait might have no end.
+    /// Called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
+    /// compaction. A family with a failed merge holds up no writer until one succeeds, whether its pause has
+    /// ended or not: the wait might have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.store.versions.current();
         let suspects = self.reservations.set_aside().suspects();

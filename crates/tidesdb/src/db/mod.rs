@@ -66,7 +66,7 @@ impl Db {
         self.family(name)
     }
 
-    /// The column family of a name. `Corruption` where a damaged dictionary may have hidden it.
+    /// The column family with this name. `Corruption` if a damaged dictionary may have hidden it.
     pub fn family(&self, name: &[u8]) -> Result<Arc<Family>> {
         let found = self.store.catalog.find(name);
         found.map_or_else(
@@ -78,16 +78,16 @@ impl Db {
         )
     }
 
-    /// Names of families that start with `prefix`, in order.
+    /// Names of families with this prefix, in order.
     pub fn family_names(&self, prefix: &[u8]) -> Vec<Arc<[u8]>> {
         self.store.catalog.names(prefix)
     }
 
-    /// Says that locks on keys of `index` come under the table lock of `table`. To be called before the
-    /// first lock in `index`.
+    /// Puts locks on keys of `index` under the table lock of `table`. Must be called before the first lock in
+    /// `index`.
     ///
     /// # Errors
-    /// `InvalidArgument` when `index` is in use or attached elsewhere: its locks stay under one of its own.
+    /// `InvalidArgument` if `index` is in use or attached elsewhere: its locks stay under one of its own.
     pub fn attach(&self, index: &Family, table: &Family) -> Result<()> {
         self.transactions.locks.attach_family(index.id(), table.id())
     }
@@ -97,8 +97,8 @@ impl Db {
         Cursor::new(family.clone())
     }
 
-    /// Takes `count` values of a counter: the first of them, `increment` apart, each `offset` modulo
-    /// `increment`; an error when the last would be above `limit`.
+    /// Takes `count` values of a counter, `increment` apart, each with remainder `offset` modulo `increment`.
+    /// Returns the first; an error if the last would be above `limit`.
     pub fn counter_take(
         &self,
         family: &Family,
@@ -111,7 +111,7 @@ impl Db {
         self.maintenance.counter_take(family, counter, count, offset, increment, limit)
     }
 
-    /// Makes the counter's next value one above `value`, if it is not so already.
+    /// Raises the counter's next value above `value`.
     pub fn counter_raise(&self, family: &Family, counter: u32, value: u64) -> Result<()> {
         self.maintenance.counter_raise(family, counter, value)
     }
@@ -121,8 +121,8 @@ impl Db {
         self.maintenance.counter_peek(family, counter)
     }
 
-    /// A key of the family at one of its places, for sampling: all places together that are evenly apart from 0 to 1
-    /// stand for all entries. None where there is none.
+    /// A key of the family at one of its places, for sampling: evenly spaced places from 0 to 1 represent all
+    /// entries. `None` without entries.
     pub fn key_at(&self, family: &Family, share: f64) -> Result<Option<Vec<u8>>> {
         self.store.check_open()?;
         family.check_live()?;
@@ -146,8 +146,8 @@ impl Db {
         self.compact_unless(family, &|| false)
     }
 
-    /// As [`Db::compact`], until `interrupted` answers true, which it is asked every few milliseconds:
-    /// `Error::Interrupted`, and what was merged so far stays merged.
+    /// As [`Db::compact`]; calls `interrupted` every few milliseconds, and returns `Error::Interrupted` once
+    /// it is true. Merges done so far stay.
     pub fn compact_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         family.check_live()?;
         self.store.check_writable()?;
@@ -160,8 +160,8 @@ impl Db {
         self.verify_unless(family, &|| false)
     }
 
-    /// As [`Db::verify`], until `interrupted` answers true, which it is asked before each block:
-    /// `Error::Interrupted`.
+    /// As [`Db::verify`]; calls `interrupted` before each block, and returns `Error::Interrupted` once it is
+    /// true.
     pub fn verify_unless(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.store.check_open()?;
         family.check_live()?;
@@ -173,13 +173,12 @@ impl Db {
         Ok(())
     }
 
-    /// Bytes that can still be written where the store lies, as of at most a second ago; the largest number
-    /// when that cannot be told.
+    /// Writable bytes on the store's file system, at most a second old; the largest number if unknown.
     pub fn free_space(&self) -> u64 {
         self.store.free_space()
     }
 
-    /// Makes everything that is ordered now durable. Errors: `ReadOnly` with the reason once the log has failed.
+    /// Makes every ordered commit durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
         self.store.check_open()?;
         let synced = self.store.wal.sync_all();
@@ -187,8 +186,8 @@ impl Db {
         synced
     }
 
-    /// Calls `done` once everything that is ordered now is durable, or with the error when the log fails
-    /// before. An error: the log has failed, and `done` is not called.
+    /// Calls `done` once every commit ordered by now is durable, or with the error if the log fails before.
+    /// Errors: the log has failed, and `done` is not called.
     pub fn when_durable(&self, done: Box<dyn FnOnce(Result<()>) + Send>) -> Result<()> {
         self.store.wal_alive()?;
         let last = self.store.wal.last_ticket();
@@ -196,8 +195,8 @@ impl Db {
         Ok(())
     }
 
-    /// Commits that wait for room in the log end with its failure, now and from now on: whether they survive is
-    /// known after a restart. For a server that shuts down; from any thread, without I/O.
+    /// From now on, commits waiting for room in the log end with its failure; a restart shows whether they
+    /// survive. For a server's shutdown; from any thread, without I/O.
     pub fn end_log_waits(&self) {
         self.store.wal.end_waits();
     }
@@ -207,18 +206,19 @@ impl Db {
         self.transactions.locks.kill(owner);
     }
 
-    /// Ends the effect of a kill that was meant for a statement which is over; the next one does so by itself.
+    /// Clears a kill meant for a finished statement, before the next statement begins. The begin of a
+    /// transaction clears it too.
     pub fn clear_kill(&self, owner: &LockOwner) {
         self.transactions.locks.clear_kill(owner);
     }
 
-    /// Xids of prepared transactions that have no owner: recovery found them, or their owner went away.
+    /// Xids of prepared transactions without an owner: found by recovery, or left by their owner.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.transactions.recovered.lock().keys().cloned().collect()
     }
 
-    /// Whether the prepared transaction without an owner that has this xid has changed the family, or locked it or
-    /// keys of it for a change. False also when there is none.
+    /// Whether the ownerless prepared transaction `xid` has changed the family, or locked it or its keys for
+    /// a change. False without such a transaction, too.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
         let owner = self.transactions.recovered.lock().get(xid).map(Recovered::owner);
         owner.is_some_and(|owner| {
@@ -226,45 +226,45 @@ impl Db {
         })
     }
 
-    /// Whether the store has, or may have had, keys that expire.
+    /// Whether the store has, or may have had, expiring keys.
     pub fn has_expiring_keys(&self) -> bool {
         self.store.ttl_clock.is_used()
     }
 
-    /// The present second of the clock by which keys expire: seconds since 1970, never going back. It is the wall clock,
-    /// or ahead of a wall clock that was set back, by [`Db::expiry_lag`].
+    /// The present second of the expiry clock: seconds since 1970, never going back. It is the wall clock, or
+    /// ahead of a set-back wall clock by [`Db::expiry_lag`].
     pub fn expiry_second(&self) -> u64 {
         self.store.expiry_second()
     }
 
-    /// Seconds by which the wall clock is behind the clock by which keys expire. A lifetime counts from the sum.
+    /// Seconds by which the wall clock is behind the expiry clock. A lifetime counts from the sum of both.
     pub fn expiry_lag(&self) -> u64 {
         self.store.expiry_lag()
     }
 
-    /// Reserves seconds of the expiry clock now and reports a lag, as the store does once a second.
+    /// Reserves seconds of the expiry clock and reports a lag now; the store does so once a second.
     #[doc(hidden)]
     pub fn tend_expiry_clock(&self) -> Result<()> {
         self.store.tend_expiry_clock()
     }
 
-    /// Commits a prepared transaction without an owner, durably; false when there is none of this xid.
+    /// Commits a prepared transaction without an owner, durably; false if none has this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, true)
     }
 
-    /// Rolls back a prepared transaction without an owner, durably; false when there is none of this xid.
+    /// Rolls back a prepared transaction without an owner, durably; false if none has this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, false)
     }
 
-    /// Which store this is, and its opening, for [`Options::remembered`] of later ones; `None` for one that no owner took
-    /// on.
+    /// Identifies this store and its opening, for [`Options::remembered`] of later openings; `None` without
+    /// an owner's adoption.
     pub fn mark(&self) -> Option<String> {
         identity::Mark::of(&self.store.versions.state()).map(|mark| mark.text())
     }
 
-    /// For tests that do its work themselves.
+    /// For tests with their own background work.
     #[cfg(test)]
     pub(crate) fn stop_background(&self) {
         self.background.stop();
@@ -276,8 +276,8 @@ impl Db {
         &self.store
     }
 
-    /// Stops background work, makes everything durable and closes. Transactions should be gone: those that are left are
-    /// interrupted, and every call on what is left answers an error at once. A second close does nothing.
+    /// Stops background work, makes everything durable and closes. Transactions should be gone. Remaining
+    /// ones are interrupted, and every call on them returns an error at once. A second close does nothing.
     pub fn close(self) -> Result<()> {
         if self.store.check_open().is_err() {
             return Ok(());

@@ -1,5 +1,4 @@
-//! The readable report of a store: figures with their units, in sections; a section without anything to say is left
-//! out.
+//! The readable report of a store: figures with their units, in sections; empty sections are left out.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

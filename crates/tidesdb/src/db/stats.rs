@@ -14,9 +14,9 @@ use crate::version::Totals;
 /// Figures of a family, known without reading data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FamilyStats {
-    /// Live rows: exact, of all commits that are visible, where `counted` says so; else estimated.
+    /// Live rows: exact, for all visible commits, if `counted`; else an estimate.
     pub entries: u64,
-    /// Whether the rows are counted. They are not in a family of a store of an earlier build, until
+    /// Whether the rows are counted. Families of an earlier build's store are not counted before
     /// [`Db::count_rows`].
     pub counted: bool,
     /// Tombstones in files and memtables.
@@ -27,7 +27,7 @@ pub struct FamilyStats {
     pub memtable_bytes: u64,
     /// Estimated bytes of key and value of a row, uncompressed.
     pub mean_row_bytes: u64,
-    /// Runs that a read may have to visit.
+    /// Most runs visited by a read.
     pub runs: u32,
     /// Levels with tables.
     pub levels: u32,
@@ -44,9 +44,9 @@ pub struct StoreStats {
     pub memory_limit: u64,
     pub memory: MemoryUse,
     pub shortage: Shortage,
-    /// Size of the cache that is in force: at most its option's.
+    /// The present size of the cache: at most its option.
     pub cache_capacity: u64,
-    /// Times that compactions, and writers, waited for memory.
+    /// Number of waits of compactions, and of writers, for memory.
     pub memory_background_waits: u64,
     pub memory_writer_waits: u64,
     pub total_sstables: u64,
@@ -65,7 +65,7 @@ pub struct StoreStats {
     pub densest: Densest,
     pub backpressure_waits: u64,
     pub backpressure_wait_us: u64,
-    /// Times a row was found to be newer than the snapshot of who wanted to change it.
+    /// Number of rows found newer than the snapshot of a changing transaction.
     pub conflicts: u64,
     pub locks: LockStats,
     pub wal_segment: u64,
@@ -82,20 +82,20 @@ pub struct StoreStats {
     pub wal_groups: u64,
     /// Commits wait for room in the log.
     pub wal_is_full: bool,
-    /// Times that the log ran out of room.
+    /// Number of times the log ran out of room.
     pub wal_full: u64,
     /// Log, flushes or merges find no room on the disk.
     pub disk_is_full: bool,
-    /// Times that this began.
+    /// Number of times the disk became full.
     pub disk_full_count: u64,
     pub commits: u64,
-    /// Runs that transactions beyond the bound on memory wrote.
+    /// Runs written by transactions beyond the bound on memory.
     pub spilled_runs: u64,
-    /// Puts that flushes and compactions dropped together with their single delete. A job that is repeated because
-    /// its edit was not installed counts again.
+    /// Puts dropped by flushes and compactions together with their single delete. A job repeated after an
+    /// uninstalled edit counts again.
     pub cancelled_pairs: u64,
     pub snapshots: u64,
-    /// Seconds by which the wall clock is behind the clock by which keys expire.
+    /// Seconds by which the wall clock is behind the expiry clock.
     pub expiry_lag: u64,
     /// Searches for a key, a sample.
     pub gets: Measured,
@@ -106,22 +106,22 @@ pub struct StoreStats {
     pub merge_times: Measured,
     pub flush_failures: u64,
     pub merge_failures: u64,
-    /// Times that background work met damage.
+    /// Number of times background work met damage.
     pub corruptions: u64,
-    /// Families that merges pass over for a while, because one failed.
+    /// Families passed over by merges for a while, after a failed one.
     pub set_aside_families: u64,
-    /// Files that are gone.
+    /// Number of missing files.
     pub missing_files: u64,
-    /// Every change is refused: the log failed, or the store was opened so.
+    /// Every change is refused: the log failed, or the store was opened read-only.
     pub is_read_only: bool,
-    /// Age of the oldest transaction that holds a snapshot.
+    /// Age of the oldest transaction with a snapshot, in seconds.
     pub oldest_snapshot_seconds: u64,
     pub free_space: u64,
 }
 
 impl Db {
-    /// Figures of a family without reading data: the sums of its memtables, levels and newest runs, in a time
-    /// that does not depend on their size.
+    /// Figures of a family without reading data: the sums of its memtables, levels and newest runs. The time
+    /// does not depend on their size.
     pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
         self.store().check_open()?;
         family.check_live()?;
@@ -242,7 +242,7 @@ impl Db {
         }
     }
 
-    /// Microseconds since the oldest of the transactions that hold a snapshot began.
+    /// Microseconds since the begin of the oldest transaction with a snapshot.
     fn oldest_snapshot_age(&self) -> u64 {
         let begun = self.transactions().into_iter().filter(|txn| txn.snapshot.is_some());
         let oldest = begun.filter_map(|txn| txn.begun_us).min();

@@ -1,5 +1,5 @@
-//! The dictionary where a block is damaged in both of its copies: the entries that are certain, so that what needs no more
-//! than these goes on. Used by [`open`](crate::db::recovery::open).
+//! A dictionary with a block damaged in both copies: finds the entries still certain, so operations limited
+//! to these go on. Used by [`open`](crate::db::recovery::open).
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::types::{Kind, Seq, DICTIONARY, MAX_SEQ};
 /// Entries by key: the newest version, a tombstone included.
 pub(crate) type Entries = BTreeMap<Vec<u8>, (Seq, Kind, Vec<u8>)>;
 
-/// Keys that may have been in a place that cannot be read: those after the first, up to the second.
+/// A range of keys in an unreadable place: those after the first, up to the second.
 struct Unknown {
     after: Vec<u8>,
     upto: Vec<u8>,
 }
 
-/// Reads the newest version of each key where no newer one may have been lost, and the first error if something is. An
-/// older entry of a lost key is no answer: the family may have been dropped, renamed or truncated since.
+/// Reads the newest version of each key unless a newer one may be lost; also returns the first error, if any.
+/// An older entry of a lost key is no answer: the family may have been dropped, renamed or truncated since.
 ///
-/// Errors: I/O, of which a missing file is damage.
+/// Errors: I/O; a missing file counts as damage instead.
 pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>)> {
     let mut entries = Entries::new();
     let mut unknown: Vec<Unknown> = Vec::new();

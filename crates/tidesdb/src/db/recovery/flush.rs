@@ -1,4 +1,4 @@
-//! The flush of what was replayed: files for each run of memtables, and the runs of spilled commits between
+//! The flush of replayed memtables: files for each run of memtables, and the runs of spilled commits between
 //! them, as one edit. Used by [`open`](crate::db::recovery::open), before the store's threads exist.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(crate) struct RecoveryFlush {
 }
 
 impl RecoveryFlush {
-    /// The edit will not be applied: what was written is unlinked later, runs stay.
+    /// Gives the edit up: the files are unlinked later, runs stay.
     pub(crate) fn give_up(self, versions: &VersionSet) {
         for file in self.flushed.iter().flat_map(|flushed| &flushed.edit.new_files) {
             versions.discard_file(file.number);
@@ -35,8 +35,8 @@ impl RecoveryFlush {
     }
 }
 
-/// Writes the memtables to files and adds the runs. The edit is not applied yet. When it fails only the
-/// runs are left over.
+/// Writes the memtables to files and adds the runs. The edit is not applied yet. After an error only the runs
+/// are left.
 pub(crate) fn flush_replayed(
     versions: &VersionSet,
     reservations: &Arc<CompactionReservations>,
@@ -108,8 +108,8 @@ fn flush_flushables(
     Ok(())
 }
 
-/// Options of the families that replayed memtables touch, as the dictionary, replayed part included, has
-/// them; families that it does not know were dropped. Where it is damaged, any may be there: with default options.
+/// Options of the families in replayed memtables, according to the dictionary with its replayed part; unknown
+/// families were dropped. In a damaged dictionary, any family may exist: with default options.
 struct ReplayedOptions {
     known: HashMap<u32, FamilyOptions>,
     is_complete: bool,

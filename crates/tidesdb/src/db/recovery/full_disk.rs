@@ -1,10 +1,10 @@
-//! Opening a store on a full disk (`docs/protocols.md` 7.3). The flush of what was replayed needs room for a table;
-//! where there is none, the log of the earlier epoch stays live: what recovery read of it is made durable where it
-//! stands, a cut joins it to the new epoch, and the replayed memtables become sealed ones that the background flush
-//! tries again and again. Nothing here takes new blocks but the manifest's reserve.
+//! Opening a store on a full disk (`docs/protocols.md` 7.3). The flush of replayed memtables needs room for a
+//! table. Without it, the log of the earlier epoch stays live. Its part read by recovery is made durable in
+//! place, and a cut joins it to the new epoch. The replayed memtables become sealed ones, and the background
+//! flush tries them again and again. This takes no new blocks but the manifest's reserve.
 //!
-//! Guarantees: after a crash at any point either the state before the opening or, from the cut on, the same content
-//! and whatever the new epoch wrote is found. `docs/design/0002-recovery-by-flush.md` has the steps.
+//! Guarantees: a crash at any point leaves the state before the opening or, from the cut on, the same content
+//! with the new epoch's writes. `docs/design/0002-recovery-by-flush.md` has the steps.
 
 use std::path::Path;
 
@@ -19,13 +19,13 @@ use crate::wal::{Cut, RecoveredSummary};
 
 use super::rewrite_tail::rewrite_tail;
 
-/// The newest commit that an earlier epoch may have given a number, as its cut says; discarded records after a
-/// cut are not read again.
+/// The newest commit possible in an earlier epoch, according to its cut; discarded records after a cut are
+/// not read again.
 pub(crate) fn newest_of_cuts(cuts: &[Cut]) -> Seq {
     cuts.iter().map(|cut| cut.next_seq.saturating_sub(1)).max().unwrap_or(0)
 }
 
-/// Proves the log up to where recovery found its end, and joins it there to the new epoch.
+/// Proves the log up to the end found by recovery, and joins it there to the new epoch.
 pub(crate) fn cut_log(
     disk: &dyn Disk,
     store: &Path,
@@ -51,8 +51,8 @@ pub(crate) fn cut_log(
     versions.apply(edit).map(|_| ())
 }
 
-/// Lists what was replayed, oldest first, as sealed and in need of the log from `first_live` on; returns it as a
-/// view has it, newest first.
+/// Lists replayed flushables, oldest first, as sealed and in need of the log from `first_live` on. Returns
+/// them in a view's order, newest first.
 pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
     let mut state = memtables.state.lock();
     for flushable in flushables {
@@ -67,7 +67,7 @@ pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtab
 }
 
 impl Maintenance {
-    /// Adds to an edit what the log no longer needs when its first live segment is `first_live`.
+    /// Adds the release of the log before its first live segment, `first_live`, to an edit.
     pub(crate) fn release_log(&self, edit: &mut Edit, first_live: u32) {
         edit.first_live_segment = Some(first_live);
         let cuts = self.store.versions.state().cuts;

@@ -1,7 +1,8 @@
-//! Giving up a log that lost files, so that the store opens without the commits in them (`tidesdb-admin log give-up`).
+//! Gives up a log with lost files, so the store opens without their commits (`tidesdb-admin log give-up`).
 //!
-//! The log is kept up to the first missing segment: after it nothing can be read in order. Files after it are renamed,
-//! not removed. One manifest edit says where the log ends. A crash before it leaves a store that is refused as before.
+//! The log is kept up to the first missing segment: after it nothing can be read in order. Files after it are
+//! renamed, not removed. One manifest edit records the end of the log. A crash before the edit leaves the
+//! store refused as before.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,27 +16,28 @@ use crate::types::LogSegment;
 use crate::version::{Edit, OpenFor, VersionSet};
 use crate::wal;
 
-/// Files open at a time, and bytes of the block cache: nothing is read from tables.
+/// Files open at a time, and bytes of the block cache: no table is read.
 const OPEN_FILES: usize = 16;
 const CACHE: usize = 1 << 20;
 
-/// The part of a log that was given up.
+/// The part of a log given up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostLog {
     /// Listed segments whose files are missing, oldest first.
     pub missing: Vec<LogSegment>,
-    /// The log is read up to the end of this segment; none: nothing of it is.
+    /// The last segment of the remaining log; `None`: nothing is left of it.
     pub kept_upto: Option<u32>,
-    /// Files that are there and are not read, under their new names.
+    /// Present but unread files, under their new names.
     pub set_aside: Vec<PathBuf>,
 }
 
 impl Db {
-    /// Gives up the log of the closed store in `dir` from its first missing segment on. Commits in it that no table has
-    /// are lost.
+    /// Gives up the log of the closed store in `dir` from its first missing segment on. Commits without a
+    /// table are lost.
     ///
     /// # Errors
-    /// `InvalidArgument` when no listed file is missing: nothing is changed. `Busy`, `Corruption`, `Io`, `DiskFull`.
+    /// `InvalidArgument` if no listed file is missing: nothing is changed. `Busy`, `Corruption`, `Io`,
+    /// `DiskFull`.
     pub fn give_up_log(disk: Arc<dyn Disk>, dir: &Path) -> Result<LostLog> {
         if !disk.exists(dir)? {
             return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));

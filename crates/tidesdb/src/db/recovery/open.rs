@@ -1,13 +1,13 @@
 //! Opening a store: manifest, log, dictionary, in the order of `docs/protocols.md` 1.3.
 //!
-//! What the log holds beyond the files is replayed into memtables, those are flushed to new files, and one
-//! manifest edit names the files, the next sequence number and the new epoch's first log segment. A crash
-//! before that edit leaves the old epoch's log as it was; after it the old log is not needed. Prepared
-//! batches are written into the new epoch, durably, before the edit. On a disk without room for the
-//! files the flush is left to the background (`db/recovery/full_disk.rs`).
+//! The part of the log not in files is replayed into memtables and flushed to new files. One manifest edit
+//! then names the files, the next sequence number and the new epoch's first log segment. A crash before that
+//! edit leaves the old epoch's log as it was; after it, the old log is not needed. Prepared batches are
+//! written into the new epoch, durably, before the edit. On a disk without room for the files the flush is
+//! left to the background (`db/recovery/full_disk.rs`).
 //!
-//! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in memory, and
-//! the directory keeps every byte. So it needs no clean close before it.
+//! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in
+//! memory, and the directory keeps every byte. So it needs no clean close beforehand.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -92,13 +92,13 @@ struct Recovery<'a> {
     lock: Arc<dyn DirectoryLock>,
     cache: Arc<BlockCache>,
     versions: VersionSet,
-    /// The manifest as it was found.
+    /// The manifest as found.
     state: StoreState,
     arenas: ArenaPool,
     reservations: Arc<CompactionReservations>,
     /// The newest commit, once the log is read.
     newest: Seq,
-    /// When the opening began, in microseconds of the disk's clock.
+    /// Begin of the opening, in microseconds of the disk's clock.
     begun_us: u64,
 }
 
@@ -154,12 +154,12 @@ impl<'a> Recovery<'a> {
         })
     }
 
-    /// The first segment of the old epoch's log that recovery needs.
+    /// The first segment of the old epoch's log needed by recovery.
     fn first_live_segment(&self) -> u32 {
         self.state.first_live_segment.max(1)
     }
 
-    /// Reads what the log holds beyond the files into memtables, and removes files that nothing names.
+    /// Reads the part of the log not in files into memtables, and removes unreferenced files.
     fn replay(&mut self) -> Result<(Replayed, RecoveredSummary)> {
         let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
         let buffer = self.options.write_buffer_size;
@@ -183,14 +183,14 @@ impl<'a> Recovery<'a> {
         Ok((replayed, summary))
     }
 
-    /// Removes files that neither the manifest nor `named` has.
+    /// Removes files named neither by the manifest nor in `named`.
     fn remove_files_but(&self, named: HashSet<FileNo>) {
         for warning in self.versions.remove_unknown_files(&named) {
             self.options.log(LogLevel::Warn, &warning);
         }
     }
 
-    /// Everything that was replayed goes to files at once: the old epoch's log is not needed any more then.
+    /// Flushes all replayed memtables to files at once: the old epoch's log is then not needed any more.
     /// `None`: the disk is full.
     fn flush(&self, replayed: &Replayed) -> Result<Option<RecoveryFlush>> {
         let flushables = &replayed.flushables;
@@ -201,8 +201,8 @@ impl<'a> Recovery<'a> {
         )
     }
 
-    /// The log of the new epoch. Files after the end of the old one may be used for it: they are not missed from now
-    /// on.
+    /// The log of the new epoch. It may use files after the end of the old one: from now on they are not
+    /// missed.
     fn begin_epoch(&self, summary: &RecoveredSummary) -> Result<Wal> {
         let end = summary.end.segment();
         if self.state.log_segments.range(end.saturating_add(1)..).next().is_some() {
@@ -222,7 +222,7 @@ impl<'a> Recovery<'a> {
         Wal::create(disk, dir, self.state.epoch, summary.next_segment, files, wal_options)
     }
 
-    /// Writes prepared transactions to the new epoch's log, where the flush had room.
+    /// Writes prepared transactions to the new epoch's log, if the flush had room.
     fn relog(
         &self,
         wal: &Wal,
@@ -241,7 +241,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Installs the edit that makes the new files and the new epoch count; false: the disk is full.
+    /// Installs the edit with the new files and the new epoch; false: the disk is full.
     fn install(
         &self,
         flushed: Option<RecoveryFlush>,
@@ -264,7 +264,7 @@ impl<'a> Recovery<'a> {
         Ok(installed.is_some())
     }
 
-    /// Gives up the old log, or keeps it for what is not in files; then starts the store.
+    /// Gives up the old log, or keeps its unflushed part; then starts the store.
     fn finish(
         self,
         wal: Wal,
@@ -329,7 +329,7 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// What the log says of an opening.
+/// The log line about an opening.
 struct Opened {
     begun_us: u64,
     records: u64,
@@ -377,7 +377,7 @@ fn list_in(versions: Arc<VersionSet>) -> wal::ListSegment {
     })
 }
 
-/// `None` where the disk is full: the store opens all the same, and the warning says what is left undone.
+/// `None` on a full disk: the store opens all the same, with a warning about the unfinished step.
 fn unless_full<T>(options: &Options, result: Result<T>, left: &str) -> Result<Option<T>> {
     match result {
         Err(Error::DiskFull(what)) => {
@@ -391,7 +391,7 @@ fn unless_full<T>(options: &Options, result: Result<T>, left: &str) -> Result<Op
     }
 }
 
-/// What to do about a store in `dir` that does not open; `None`: the error says it, or it is no damage.
+/// The remedy for a store in `dir` that does not open; `None`: the error has it, or it is no damage.
 fn remedy(dir: &Path, error: &Error) -> Option<String> {
     let is_manifest =
         |path: &Path| path.file_name().and_then(|name| name.to_str()).and_then(parse_manifest_name).is_some();
@@ -410,14 +410,14 @@ fn remedy(dir: &Path, error: &Error) -> Option<String> {
     }
 }
 
-/// The disk and the options of a read-only opening: its writes stay in memory, no store is made, nothing is merged.
+/// The disk and the options of a read-only opening: writes stay in memory, no store is made, no merge runs.
 fn overlaid(disk: Arc<dyn Disk>, options: Options) -> (Arc<dyn Disk>, Options) {
     let options = Options { create_if_missing: false, compaction_threads: 0, ..options };
     (Arc::new(OverlayDisk::new(disk)), options)
 }
 
-/// Writes the prepared transactions to the new epoch's log. `DiskFull`: some of them may be there; they have left
-/// the room for decisions alone.
+/// Writes the prepared transactions to the new epoch's log. `DiskFull`: some of them may be there; the room
+/// for decisions is untouched.
 fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
     for (txn, head, batch) in prepared {
         let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
@@ -432,9 +432,10 @@ fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
 }
 
 impl Maintenance {
-    /// Says in the manifest what earlier builds did not do, so that they refuse the store from now on. Families that
-    /// are made from now on are counted, older ones when [`Db::count_rows`] has counted them. Puts may be unmarked
-    /// from now on: an earlier build that replayed one would lose the tombstone below it (`docs/protocols.md` 3.5).
+    /// Records in the manifest features unknown to earlier builds, so these refuse the store from now on. New
+    /// families are counted from now on, older ones once [`Db::count_rows`] has counted them. Puts may be
+    /// unmarked from now on: an earlier build that replayed one would lose the tombstone below it
+    /// (`docs/protocols.md` 3.5).
     fn begin_epoch_of_build(&self) -> Result<()> {
         if self.store.catalog.is_incomplete() {
             // Nobody knows the next family number.
@@ -462,7 +463,8 @@ impl Maintenance {
         Ok(())
     }
 
-    /// An owner that remembers nothing of the store makes it its own by a new id: it knows it from copies by that.
+    /// An owner without a memory of the store adopts it under a new id, and later tells it from copies by the
+    /// id.
     fn take_on(&self) -> Result<()> {
         let options = &self.store.options;
         if options.read_only || options.identity.is_none() || options.remembered.is_some() {
@@ -478,7 +480,7 @@ impl Maintenance {
         }
     }
 
-    /// Says in the log what the store lacks, and what to do.
+    /// Logs the store's missing files, and the remedy.
     fn tell_missing(&self) {
         for (number, families) in self.store.versions.missing() {
             let names: Vec<String> = families.iter().map(|&id| self.store.label(id)).collect();
@@ -492,8 +494,8 @@ impl Maintenance {
         }
     }
 
-    /// Reads the dictionary into the catalog and drops families without an entry. Where it cannot be read in both copies
-    /// the families that are certain are there, and none is dropped.
+    /// Reads the dictionary into the catalog and drops families without an entry. If both copies are
+    /// unreadable, only the certain families are loaded, and none is dropped.
     fn load_dictionary(&self) -> Result<()> {
         let (entries, damage) = certain_entries(&self.store.view())?;
         let mut next_family = DICTIONARY + 1;

@@ -1,5 +1,6 @@
-//! Replay: what the log holds beyond the files, as flushables for the version, and the transactions that no record
-//! decided. Used by [`open`](crate::db::recovery::open); reads the log's records in their order and writes nothing.
+//! Replay: turns the part of the log not in files into flushables for the version, and into undecided
+//! transactions. Used by [`open`](crate::db::recovery::open); reads the log's records in their order and
+//! writes nothing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
@@ -14,15 +15,15 @@ use crate::types::{FileNo, MemtableId, Seq};
 use crate::version::VersionSet;
 use crate::wal::{without_proofs, BatchReader, PreparedHead, RecordRef};
 
-/// A batch in the log that no record has decided yet.
+/// A batch in the log without a decision yet.
 struct Pending {
-    /// `None`: a large one-phase batch, dropped when no marker follows.
+    /// `None`: a large one-phase batch, dropped if no marker follows.
     xid: Option<Vec<u8>>,
     locks: Vec<u8>,
     body: Vec<u8>,
 }
 
-/// How a transaction whose batch is in the log ended.
+/// The end of a transaction with its batch in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decision {
     /// Committed; its batch was met before.
@@ -40,29 +41,29 @@ enum Piece {
     Runs(Seq, Vec<u8>, MemtableId),
 }
 
-/// A prepared transaction that no record decided.
+/// A prepared transaction without a decision.
 pub(crate) type ReplayedPrepare = (u64, Arc<PreparedHead>, Arc<CommitBatch>);
 
 /// A log's content.
 pub(crate) struct Replayed {
-    /// The newest commit that was met.
+    /// The newest commit in the log.
     pub newest: Seq,
-    /// The highest transaction id that was met.
+    /// The highest transaction id in the log.
     pub newest_transaction: u64,
-    /// The first memtable number that nothing replayed has.
+    /// The first memtable number free of replayed content.
     pub next_memtable_id: MemtableId,
     /// Commits not in files, oldest first.
     pub flushables: Vec<Flushable>,
     /// By transaction.
     pub prepared: Vec<ReplayedPrepare>,
-    /// Files that belong to `flushables` and `prepared`.
+    /// Files of `flushables` and `prepared`.
     pub run_files: HashSet<FileNo>,
-    /// Files of transactions whose rollback was read: it may be in the page cache alone until this opening's own
-    /// edit is durable, and another opening would need them.
+    /// Files of transactions with a replayed rollback. The rollback may be only in the page cache until this
+    /// opening's own edit is durable, and another opening would then need them.
     pub rolled_back_files: HashSet<FileNo>,
 }
 
-/// What replay collects.
+/// The state of a replay.
 pub(crate) struct Replay {
     arenas: ArenaPool,
     write_buffer: usize,
@@ -78,7 +79,7 @@ pub(crate) struct Replay {
     pending: BTreeMap<u64, Pending>,
     /// Names of runs by transaction, until it is decided.
     names: BTreeMap<u64, Vec<u8>>,
-    /// Those of transactions that were rolled back.
+    /// Those of rolled back transactions.
     rolled_back_names: Vec<Vec<u8>>,
     /// One decision counts for every copy of a batch, before or after it.
     decided: HashMap<u64, Decision>,
@@ -108,8 +109,9 @@ impl Replay {
         }
     }
 
-    /// A repair may have lost what the puts of prepared transactions were proven by: they commit after all that it
-    /// found (`docs/design/0020-single-deletes.md`). Those prepared after it are not told apart.
+    /// Marks the store as repaired. The repair may have lost the proofs behind the puts of prepared
+    /// transactions: these commit after everything it found (`docs/design/0020-single-deletes.md`).
+    /// Transactions prepared after the repair are not told apart.
     pub(crate) fn of_repaired_store(self, is_repaired: bool) -> Replay {
         Replay { is_repaired, ..self }
     }
@@ -138,7 +140,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A commit of runs: they lie between what was replayed before and what follows.
+    /// Applies a commit of runs: they lie between earlier and later replayed content.
     fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) {
         if seq > self.flushed {
             self.pieces.push(Piece::Runs(seq, names, self.next_memtable_id));
@@ -267,7 +269,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Error when a commit was met whose batch was not.
+    /// Error for a commit without its batch.
     fn check_complete(&self) -> Result<()> {
         for (txn, decision) in &self.decided {
             if let Decision::Missing(seq) = decision {
@@ -279,7 +281,7 @@ impl Replay {
     }
 }
 
-/// The transaction that a record is of; 0: of none.
+/// The transaction of a record; 0: none.
 fn transaction_of(record: &RecordRef<'_>) -> u64 {
     match *record {
         RecordRef::Prepared { txn, .. }
@@ -300,7 +302,7 @@ fn malformed(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a batch {what}"))
 }
 
-/// The runs that a record of the log names. One that is missing is noted: reading its families fails.
+/// The runs named by a record of the log. A missing one is noted: reading its families fails.
 fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
     let mut runs = SealedRuns::decode(versions, names)?;
     let files: Vec<FileNo> = runs.files().collect();

@@ -1,10 +1,10 @@
-//! Makes what recovery read durable where it stands. A record above the highest `durable_upto` may be readable
+//! Makes the log read by recovery durable in place. A record above the highest `durable_upto` may be readable
 //! only because the page cache has it, and a sync now may succeed although the write-back failed before
-//! (`docs/protocols.md` 1.3 b). Where there is room the records are written anew elsewhere; on a full disk their own
-//! bytes are written again, in place, and synced: the segments have their blocks already.
+//! (`docs/protocols.md` 1.3 b). With room, the records are written anew elsewhere. On a full disk their own
+//! bytes are written again in place and synced: the segments have their blocks already.
 //!
-//! Stands between [`crate::wal::recover`] and a cut at the end that it found. A crash at any point leaves bytes that
-//! are the same or were never proven.
+//! Stands between [`crate::wal::recover`] and a cut at the end it found. A crash at any point leaves equal
+//! bytes, or bytes never proven.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ use crate::wal::{segment_path, RecoveredSummary};
 /// Bytes read and written at once; whole pages.
 const CHUNK: u64 = 1 << 20;
 
-/// Start of what is written again: tearing within a page is harmless, and so is writing more than needed.
+/// Alignment of the rewrite's start: tearing within a page is harmless, and so is writing more than needed.
 const PAGE: u64 = 4096;
 
-/// Rewrites and syncs the log of the store in `store` from the position up to which it is proven to the end
-/// that recovery found. Takes no new blocks.
+/// Rewrites and syncs the log of the store in `store` from its proven position to the end found by recovery.
+/// Takes no new blocks.
 pub(super) fn rewrite_tail(disk: &dyn Disk, store: &Path, found: &RecoveredSummary) -> Result<()> {
     let from = found.max_durable_seen;
     let mut buffer = Vec::new();
