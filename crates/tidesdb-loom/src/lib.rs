@@ -1,12 +1,12 @@
 //! The small protocols between the engine's threads, run by loom in every interleaving.
 //!
-//! The files are the engine's own, at the places in the tree of modules that they have there; `build.rs`
-//! sets `cfg(loom)`, under which `sync.rs` gives them loom's atomics, mutexes and threads, and their models
-//! (`cfg(all(test, loom))`, at the end of each) become tests of this crate. What they name outside of themselves
-//! stands here in short. So the models are built alongside the engine, within its target directory and from its
-//! compiled dependencies, and belong to `cargo test --workspace`.
+//! The files are the engine's own, at their places in its tree of modules. `build.rs` sets `cfg(loom)`. Under
+//! it, `sync.rs` gives them loom's atomics, mutexes and threads, and their models (`cfg(all(test, loom))`, at
+//! the end of each) become tests of this crate. Stubs here replace the other modules they name. So the models
+//! are built alongside the engine, within its target directory and from its compiled dependencies, and belong
+//! to `cargo test --workspace`.
 //!
-//! `LOOM_MAX_PREEMPTIONS` bounds what a model tries, `LOOM_LOG=1` shows what it does (loom's documentation).
+//! `LOOM_MAX_PREEMPTIONS` bounds a model's search, `LOOM_LOG=1` shows its steps (loom's documentation).
 #![cfg(test)]
 // Of each file only what its model uses is used.
 #![allow(dead_code)]
@@ -19,7 +19,7 @@ mod sync;
 #[path = "../../tidesdb/src/types.rs"]
 mod types;
 
-/// What `txn::snapshot` needs of it.
+/// A stub for `store::snapshot`.
 mod iter {
     use crate::types::Seq;
 
@@ -62,13 +62,13 @@ mod wal {
     mod leader_queue;
     mod pending_writes;
 
-    /// What `inflight` needs of it.
+    /// A stub for `wal::pending_writes`.
     mod writer {
         pub(super) type Ticket = u64;
     }
 }
 
-/// A model in a file that is not named above would never run.
+/// A model in a file not named above would never run.
 #[test]
 fn every_file_with_a_model_is_here() {
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidesdb/src");

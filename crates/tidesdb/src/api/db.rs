@@ -15,9 +15,9 @@ use crate::txn::transaction::TransactionOptions;
 
 /// An open store: a directory with any number of column families.
 ///
-/// Clones are handles to the same store; any number of threads may use one. One process has a store open at a time.
-/// [`Db::close`] ends the work in the background and reports errors. A store whose handles are dropped without it
-/// loses nothing that a commit has promised; the next opening reads it from the log.
+/// Clones are handles to the same store; any number of threads may use one. One process has a store open at a
+/// time. [`Db::close`] ends the work in the background and reports errors. Dropping all handles without it
+/// loses no promised commit; the next opening reads it from the log.
 #[derive(Clone, Debug)]
 pub struct Db {
     shared: Arc<Shared>,
@@ -27,13 +27,13 @@ impl Db {
     /// Opens the store in the directory `path`, and makes it if it does not exist. After a crash it is recovered first.
     ///
     /// # Errors
-    /// `Busy` when another process, or this one, has it open; `InvalidArgument` for an option outside of its bounds;
-    /// `Corruption`, `Io`, `DiskFull`.
+    /// `Busy` when another process, or this one, has it open; `InvalidArgument` for an option outside its
+    /// bounds; `Corruption`, `Io`, `DiskFull`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Db> {
         db::Db::open(path, options).map(Db::over)
     }
 
-    /// This interface over a store that is open already.
+    /// This interface over an open store.
     #[doc(hidden)]
     pub fn over(engine: db::Db) -> Db {
         Db { shared: Arc::new(Shared::new(engine)) }
@@ -45,21 +45,21 @@ impl Db {
         &self.shared.engine
     }
 
-    /// The handle of a family of this store that the engine gave out.
+    /// The handle of a family of this store, given out by the engine.
     #[doc(hidden)]
     pub fn handle(&self, family: Arc<crate::store::family::Family>) -> Family {
         Family { shared: self.shared.clone(), family }
     }
 
-    /// Opens the column family of a name, and makes it with default options if it does not exist.
+    /// Opens the column family with this name, and makes it with default options if it does not exist.
     ///
     /// # Errors
-    /// `InvalidArgument` for a name that is empty or too long.
+    /// `InvalidArgument` for an empty or too long name.
     pub fn family(&self, name: impl AsRef<[u8]>) -> Result<Family> {
         self.family_with(name, FamilyOptions::default())
     }
 
-    /// As [`Db::family`], with the options for a family that is made. One that exists keeps its own.
+    /// As [`Db::family`], with the options for a new family. An existing family keeps its own.
     pub fn family_with(&self, name: impl AsRef<[u8]>, options: FamilyOptions) -> Result<Family> {
         let name = name.as_ref();
         if let Some(family) = self.find_family(name)? {
@@ -73,7 +73,7 @@ impl Db {
         }
     }
 
-    /// Opens the column family of a name; `None` when it does not exist.
+    /// Opens the column family with this name; `None` when it does not exist.
     pub fn find_family(&self, name: impl AsRef<[u8]>) -> Result<Option<Family>> {
         self.shared.check_open()?;
         match self.shared.engine.family(name.as_ref()) {
@@ -110,10 +110,10 @@ impl Db {
         ddl.commit()
     }
 
-    /// The present second of the clock by which keys expire, from which a lifetime counts: seconds since 1970.
+    /// The present second of the expiry clock, the base of lifetimes: seconds since 1970.
     ///
-    /// It is the wall clock's, but never goes back, not over an opening either. While the wall clock is behind it, it
-    /// goes on at the pace of the monotonic clock.
+    /// It is the wall clock's second, but never goes back, not over an opening either. While the wall clock
+    /// is behind it, it goes on at the pace of the monotonic clock.
     pub fn expiry_second(&self) -> u64 {
         self.shared.engine.expiry_second()
     }
@@ -128,7 +128,7 @@ impl Db {
         Transaction::begin(&self.shared, options)
     }
 
-    /// Makes every commit durable that was answered before: for stores with a sync mode below
+    /// Makes every answered commit durable: for stores with a sync mode below
     /// [`SyncMode::Full`](crate::SyncMode::Full).
     pub fn sync(&self) -> Result<()> {
         self.shared.check_open()?;
@@ -141,32 +141,32 @@ impl Db {
         self.shared.engine.flush()
     }
 
-    /// Copies the store, as it is at one moment, into the directory `to`, which is empty or does not exist. Others
-    /// read and write meanwhile. [`Db::restore`] makes a store of it.
+    /// Copies the store at one moment into the directory `to`, empty or missing. Reads and writes go on
+    /// meanwhile. [`Db::restore`] makes a store of it.
     ///
     /// # Errors
-    /// `InvalidArgument` for a directory that is not empty, or in or around the store's; `Busy` while another backup
-    /// is taken; `DiskFull`, `Io`. Nothing is left in `to` then.
+    /// `InvalidArgument` for a directory with files in it, or in or around the store's; `Busy` while another
+    /// backup is taken; `DiskFull`, `Io`. After an error, `to` is empty.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.shared.check_open()?;
         self.shared.engine.backup(to.as_ref(), BackupOptions::default(), Watch::NONE)?;
         Ok(())
     }
 
-    /// Checks every checksum of a backup, then makes a store of it in the directory `into`, which is empty or does not
-    /// exist. The backup stays as it is.
+    /// Checks every checksum of a backup, then makes a store of it in the directory `into`, empty or missing.
+    /// The backup does not change.
     ///
     /// # Errors
-    /// `Corruption` with file and offset; `InvalidArgument` for a directory that is no finished backup, or for `into`
-    /// when it is not empty; `DiskFull`, `Io`.
+    /// `Corruption` with file and offset; `InvalidArgument` for a directory without a finished backup, or for
+    /// `into` with files in it; `DiskFull`, `Io`.
     pub fn restore(backup: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         backup::restore(&disk, backup.as_ref(), into.as_ref(), None, Watch::NONE)?;
         Ok(())
     }
 
-    /// Closes the store: ends the work in the background and makes all commits durable. Handles that are left
-    /// answer an error from then on; the directory stays locked until the last of them is dropped.
+    /// Closes the store: ends the work in the background and makes all commits durable. Remaining handles
+    /// return an error from then on; the directory stays locked until the last of them is dropped.
     ///
     /// # Errors
     /// `Busy` while a transaction or an iterator is open; the store then stays open as long as one of its handles.

@@ -53,25 +53,25 @@ impl Family {
         (*self.family.options()).clone()
     }
 
-    /// Sets a key's value, whether the key exists or not. Waits for a transaction that has the key locked.
+    /// Sets a key's value, whether the key exists or not. Waits for a transaction with a lock on the key.
     ///
     /// # Errors
-    /// `LockTimeout`; `InvalidArgument` for a key or value that is too long ([`MAX_KEY_LEN`](crate::MAX_KEY_LEN),
+    /// `LockTimeout`; `InvalidArgument` for a too long key or value ([`MAX_KEY_LEN`](crate::MAX_KEY_LEN),
     /// [`MAX_VALUE_LEN`](crate::MAX_VALUE_LEN)); `DiskFull`, `Io`.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.shared.autocommit(|txn| txn.put(&self.family, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets the value of a key that must not exist.
+    /// Sets the value of a new key.
     ///
     /// # Errors
-    /// `Duplicate` when it exists, and those of [`Family::put`].
+    /// `Duplicate` when it exists; else the errors of [`Family::put`].
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.shared.autocommit(|txn| txn.insert(&self.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Family::put`], of a key that does not exist any more from the second `expiry` of the store's expiry clock
-    /// on ([`Db::expiry_second`](super::Db::expiry_second)): seconds since 1970.
+    /// As [`Family::put`], with an expiry: from the second `expiry` of the store's expiry clock on
+    /// ([`Db::expiry_second`](super::Db::expiry_second)), in seconds since 1970, the key does not exist.
     pub fn put_expiring(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, expiry: u64) -> Result<()> {
         self.shared.autocommit(|txn| txn.put_expiring(&self.family, key.as_ref(), value.as_ref(), expiry))
     }
@@ -79,7 +79,7 @@ impl Family {
     /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
-    /// Those of [`Family::put`].
+    /// Errors: those of [`Family::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.shared.autocommit(|txn| txn.delete(&self.family, key.as_ref()))
     }

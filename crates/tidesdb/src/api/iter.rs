@@ -38,7 +38,7 @@ impl Ends {
         }
     }
 
-    /// The next row from one end. `within` calls what it gets with the transaction to read in.
+    /// The next row from one end. Calls `within` with a function that takes the transaction for the read.
     fn give(
         &mut self,
         forward: bool,
@@ -63,7 +63,7 @@ impl Ends {
         }
     }
 
-    /// Takes one end a step further; whether it stands on a row that the other end has not given.
+    /// Moves one end a step further; true if it is on a row not yet given by the other end.
     fn advance(&mut self, txn: &mut Engine, forward: bool) -> Result<bool> {
         let found = match forward {
             true if std::mem::replace(&mut self.front_begun, true) => self.front.step(txn, true)?,
@@ -81,8 +81,8 @@ impl Ends {
 
 /// The rows of a range of a family in the order of their keys; `rev()` and `next_back()` give them from the end.
 ///
-/// It reads at the snapshot of the moment when it was made. Versions that the snapshot needs stay in the store for
-/// as long as it lives. After an error it gives nothing more.
+/// It reads at a snapshot of the moment of its making. Versions visible in the snapshot stay in the store
+/// while it lives. After an error it gives nothing more.
 #[derive(Debug)]
 pub struct Iter {
     // Before the lease: what the cursors pin goes before the snapshot does.
@@ -137,7 +137,7 @@ pub struct TransactionIter<'t> {
 }
 
 impl<'t> TransactionIter<'t> {
-    /// An error in `usable` is what the first step gives.
+    /// The first step returns an error in `usable`.
     pub(super) fn new(
         txn: &'t Transaction,
         family: &Arc<Family>,

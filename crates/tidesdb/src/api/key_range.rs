@@ -6,8 +6,8 @@ use crate::txn::cursor::successor_of_prefix;
 
 /// A range of keys: `..`, `"a"..`, `.."c"`, `"a".."c"`, `"a"..="c"`, `..="c"`, or a pair of [`Bound`]s.
 ///
-/// Keys are anything that is bytes: `&str`, `String`, `&[u8]`, `[u8; 8]`, `Vec<u8>`. A trait of its own, because
-/// the standard library's `RangeBounds` cannot tell the type of the keys in `..`.
+/// A key is any byte string: `&str`, `String`, `&[u8]`, `[u8; 8]`, `Vec<u8>`. A trait of its own, because the
+/// standard library's `RangeBounds` cannot tell the type of the keys in `..`.
 pub trait KeyBounds {
     /// First and last key, each with or without the key itself.
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
@@ -62,8 +62,8 @@ pub struct ByteRange {
     pub lower: Vec<u8>,
     /// First key after the range; `None`: the range has no end.
     pub upper: Option<Vec<u8>>,
-    /// All keys of the range start with the first so many bytes of `lower`, and no others do. Scans then leave out
-    /// tables whose filter of prefixes says no.
+    /// All keys of the range start with the first so many bytes of `lower`, and no others do. Scans then
+    /// leave out tables whose prefix filter excludes it.
     pub prefix: usize,
 }
 
@@ -76,7 +76,7 @@ fn next_key(key: &[u8]) -> Vec<u8> {
 }
 
 impl ByteRange {
-    /// The range that a caller wrote.
+    /// The range in the caller's form.
     pub fn of(keys: &impl KeyBounds) -> ByteRange {
         let (lower, upper) = keys.bounds();
         let lower = match lower {
@@ -92,7 +92,7 @@ impl ByteRange {
         ByteRange { lower, upper, prefix: 0 }
     }
 
-    /// The range of all keys that start with `prefix`.
+    /// The range of all keys with this prefix.
     pub fn of_prefix(prefix: &[u8]) -> ByteRange {
         let mut upper = Vec::new();
         let ends = successor_of_prefix(prefix, &mut upper);

@@ -1,7 +1,7 @@
-//! Transaction objects that wait for their next use, and the count of those in use.
+//! The pool of idle transaction objects, and the count of those in use.
 //!
-//! Invariant: `open` counts the leases that exist. A lease is made after `open` was raised and `closed` was read;
-//! [`Shared::close`] sets `closed` before it reads `open`. So no lease exists in a store that is being closed.
+//! Invariant: `open` counts the existing leases. A lease is made after `open` was raised and `closed` was
+//! read; [`Shared::close`] sets `closed` before it reads `open`. So no lease exists in a closing store.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -19,7 +19,7 @@ const MOST_IDLE: usize = 64;
 /// Longest wait for a lock, unless a transaction has its own.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Longest time that back-pressure holds back a write.
+/// Longest delay of a write by back-pressure.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The engine's store with its pool; shared by all handles.
@@ -67,7 +67,7 @@ impl Shared {
         self.engine.clone().close()
     }
 
-    /// Runs `body` in a transaction of its own that writes, and commits it.
+    /// Runs `body` in a writing transaction of its own, and commits it.
     pub(super) fn autocommit(&self, body: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
         let mut lease = Lease::new(self, TransactionOptions::default())?;
         lease.txn().statement_begin(true, PATIENCE)?;
@@ -75,13 +75,13 @@ impl Shared {
         lease.txn().commit()
     }
 
-    /// Runs `body` in a transaction of its own that reads.
+    /// Runs `body` in a reading transaction of its own.
     pub(super) fn read<T>(&self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
         body(Lease::new(self, TransactionOptions::default())?.txn())
     }
 }
 
-/// A begun transaction from the pool. What is not committed is rolled back when the lease ends.
+/// A begun transaction from the pool. At its end, the lease rolls back an uncommitted transaction.
 #[derive(Debug)]
 pub(super) struct Lease<S: Deref<Target = Shared>> {
     /// `None` only while the lease ends, and while a new one is being begun.
@@ -89,7 +89,7 @@ pub(super) struct Lease<S: Deref<Target = Shared>> {
     shared: S,
 }
 
-/// A lease that keeps the store.
+/// A lease with ownership of the store's handle.
 pub(super) type OwnedLease = Lease<Arc<Shared>>;
 
 impl<S: Deref<Target = Shared>> Lease<S> {

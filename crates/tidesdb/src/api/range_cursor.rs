@@ -1,4 +1,4 @@
-//! A position in a range of keys that moves both ways.
+//! A position in a range of keys, movable both ways.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::store::family::Family;
 use crate::txn::cursor::{Cursor, Scan, Start};
 use crate::txn::transaction::{ReadMode, Transaction};
 
-/// A cursor that stays inside a range: the engine's cursor knows an end in the direction of its scan only.
+/// A cursor confined to a range: the engine's cursor knows an end in the direction of its scan only.
 ///
 /// It stands on a row or on none. All calls take the same transaction; its changes made between two calls are seen.
 pub struct RangeCursor {
@@ -32,13 +32,13 @@ impl fmt::Debug for RangeCursor {
 }
 
 impl RangeCursor {
-    /// A cursor that stands on no row.
+    /// A cursor without a row.
     pub fn new(family: Arc<Family>, range: ByteRange, mode: ReadMode) -> RangeCursor {
         let cursor = Cursor::new(family);
         RangeCursor { cursor, range, mode, row: None, forward: true, changes: 0 }
     }
 
-    /// Stands on the first row of the range; false when there is none.
+    /// Moves to the first row of the range; false if there is none.
     pub fn first(&mut self, txn: &mut Transaction) -> Result<bool> {
         let lower = std::mem::take(&mut self.range.lower);
         let found = self.scan_from(txn, &lower, &lower);
@@ -46,7 +46,7 @@ impl RangeCursor {
         self.settle(found)
     }
 
-    /// Stands on the first row of the range at or after `key`; false when there is none.
+    /// Moves to the first row of the range at or after `key`; false if there is none.
     pub fn seek(&mut self, txn: &mut Transaction, key: &[u8]) -> Result<bool> {
         if key <= self.range.lower.as_slice() {
             return self.first(txn);
@@ -60,7 +60,7 @@ impl RangeCursor {
         self.settle(found)
     }
 
-    /// Stands on the last row of the range; false when there is none.
+    /// Moves to the last row of the range; false if there is none.
     pub fn last(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.row = None;
         if self.range.is_empty() {
@@ -86,7 +86,8 @@ impl RangeCursor {
         self.settle(found)
     }
 
-    /// Stands on the next row of the range, or on the one before; false when there is none, or when it stands on none.
+    /// Moves to the next row of the range, or to the previous one; false if there is none, or if it is on no
+    /// row.
     pub fn step(&mut self, txn: &mut Transaction, forward: bool) -> Result<bool> {
         let Some(at) = self.row.take() else { return Ok(false) };
         let changes = txn.change_counter().load(Ordering::Relaxed);
@@ -99,12 +100,12 @@ impl RangeCursor {
         self.settle(found)
     }
 
-    /// Key and value of the row that the cursor stands on.
+    /// Key and value of the current row.
     pub fn row(&self) -> Option<(&[u8], &[u8])> {
         self.row.map(|at| self.cursor.row(at))
     }
 
-    /// Seeks forward from `key`, in the range that begins at `lower`.
+    /// Seeks forward from `key`, in the range from `lower` on.
     fn scan_from(&mut self, txn: &mut Transaction, key: &[u8], lower: &[u8]) -> Result<bool> {
         self.row = None;
         if self.range.upper.as_deref().is_some_and(|upper| upper <= lower) {
@@ -120,13 +121,13 @@ impl RangeCursor {
         self.cursor.seek(txn, &scan)
     }
 
-    /// Stands on the first row of a new batch, if there is one and it lies in the range.
+    /// Moves to the first row of a new batch, if there is one within the range.
     fn settle(&mut self, found: Result<bool>) -> Result<bool> {
         self.row = found?.then_some(0);
         Ok(self.stay_inside())
     }
 
-    /// Leaves a row outside of the range. Whether the cursor stands on a row.
+    /// Leaves a row outside the range. Returns whether the cursor is on a row.
     fn stay_inside(&mut self) -> bool {
         if self.row().is_some_and(|(key, _)| !self.range.contains(key)) {
             self.row = None;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::store::family::Family;
 use crate::txn::transaction::{ReadMode, TransactionOptions};
 
-/// A [`RangeCursor`] that reads at the moment when it was made. It keeps the store open.
+/// A [`RangeCursor`] at a snapshot of the moment of its making. It keeps the store open.
 #[derive(Debug)]
 pub struct SnapshotCursor {
     // Before the lease: what the cursor pins goes before the snapshot does.

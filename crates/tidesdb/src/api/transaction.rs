@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::options::SyncMode;
 use crate::txn::transaction::{Isolation, ReadMode, SavepointId, Transaction as Engine, TransactionOptions};
 
-/// An error after which a transaction can only be rolled back.
+/// An error after which only a rollback is possible.
 #[derive(Clone, Copy, Debug)]
 enum Doom {
     Conflict,
@@ -41,21 +41,21 @@ impl Doom {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint(SavepointId);
 
-/// Changes in any families of one store that are committed together, or not at all.
+/// Changes in any families of one store, committed together or not at all.
 ///
-/// [`commit`](Transaction::commit) ends it; dropped without that, it is rolled back. Reads see its own changes
-/// and, at the default isolation, the store as of its first read. Writes lock their keys until it ends.
+/// [`commit`](Transaction::commit) ends it; a drop without it rolls back. Reads see its own changes and, at
+/// the default isolation, the store as of its first read. Writes lock their keys until it ends.
 ///
-/// After [`Error::Conflict`] or [`Error::Deadlock`] it can only be rolled back: every further call, `commit` too,
-/// answers the same error. Begin again then. After any other error of a write, that write changed nothing and
-/// the transaction goes on.
+/// After [`Error::Conflict`] or [`Error::Deadlock`] only a rollback is possible: every further call, `commit`
+/// too, returns the same error. Then begin again. Any other error of a write undoes this write alone, and the
+/// transaction goes on.
 ///
 /// One thread uses it at a time; it may move between threads. It keeps the store open.
 pub struct Transaction {
     lease: RefCell<OwnedLease>,
     isolation: Isolation,
-    /// Iterators that read in it. While there is one, no statement begins: at [`Isolation::ReadCommitted`] that
-    /// would end the snapshot that the iterator reads at.
+    /// Number of its open iterators. While there is one, no statement begins: at [`Isolation::ReadCommitted`]
+    /// it would end the iterator's snapshot.
     iterators: Cell<usize>,
     doom: Cell<Option<Doom>>,
 }
@@ -79,21 +79,21 @@ impl Transaction {
     /// Sets a key's value, whether the key exists or not. The key stays locked until the transaction ends.
     ///
     /// # Errors
-    /// `Conflict`, `Deadlock`, `LockTimeout`; `InvalidArgument` for a key or value that is too long.
+    /// `Conflict`, `Deadlock`, `LockTimeout`; `InvalidArgument` for a too long key or value.
     pub fn put(&self, family: &Family, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(family, |txn| txn.put(&family.family, key.as_ref(), value.as_ref()))
     }
 
-    /// Sets the value of a key that must not exist.
+    /// Sets the value of a new key.
     ///
     /// # Errors
-    /// `Duplicate` when it exists, and those of [`Transaction::put`].
+    /// `Duplicate` when it exists; else the errors of [`Transaction::put`].
     pub fn insert(&self, family: &Family, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(family, |txn| txn.insert(&family.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Transaction::put`], of a key that does not exist any more from the second `expiry` of the store's expiry
-    /// clock on ([`Db::expiry_second`](super::Db::expiry_second)): seconds since 1970.
+    /// As [`Transaction::put`], with an expiry: from the second `expiry` of the store's expiry clock on
+    /// ([`Db::expiry_second`](super::Db::expiry_second)), in seconds since 1970, the key does not exist.
     pub fn put_expiring(
         &self,
         family: &Family,
@@ -107,7 +107,7 @@ impl Transaction {
     /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
-    /// Those of [`Transaction::put`].
+    /// Errors: those of [`Transaction::put`].
     pub fn delete(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(family, |txn| txn.delete(&family.family, key.as_ref()))
     }
@@ -151,7 +151,7 @@ impl Transaction {
         self.lease.borrow_mut().txn().set_lock_timeout(timeout);
     }
 
-    /// Asks for a stricter sync mode of the commit than the store's and the families'.
+    /// Sets a stricter sync mode for the commit than the store's and the families'.
     pub fn set_sync(&self, mode: SyncMode) {
         self.lease.borrow_mut().txn().set_sync(Some(mode));
     }
@@ -165,7 +165,7 @@ impl Transaction {
     /// Undoes the changes made after a savepoint; locks stay, later savepoints are gone.
     ///
     /// # Errors
-    /// `InvalidArgument` for a savepoint that is gone.
+    /// `InvalidArgument` for a savepoint already gone.
     pub fn rollback_to(&self, savepoint: Savepoint) -> Result<()> {
         self.check_doom()?;
         self.lease.borrow_mut().txn().savepoint_rollback(savepoint.0)
@@ -233,7 +233,7 @@ impl Transaction {
         self.noted(result)
     }
 
-    /// Begins a statement, unless an iterator's is still running. Back-pressure may delay one that writes.
+    /// Begins a statement, unless an iterator's is still running. Back-pressure may delay a writing one.
     fn statement(&self, txn: &mut Engine, may_write: bool) -> Result<()> {
         match self.iterators.get() {
             0 => txn.statement_begin(may_write, PATIENCE),

@@ -1,6 +1,6 @@
-//! The one way to the disk. Every file operation, clock reading and random number of the engine goes
-//! through [`Disk`] and [`File`], so that crash tests run the real engine on a faulty disk from a seed.
-//! Stands below every other room; knows nothing of formats.
+//! The one way to the disk. Every file operation, clock reading and random number of the engine goes through
+//! [`Disk`] and [`File`]. Crash tests therefore run the real engine on a faulty disk from a seed. Stands
+//! below every other room, without knowledge of formats.
 
 pub mod faulty;
 pub mod overlay;
@@ -39,20 +39,20 @@ pub enum Advice {
     WillNeed,
     /// Not needed again.
     DontNeed,
-    /// Written, and to go to the disk from now on: the sync at the end then has little left to write.
+    /// Written; the write-back to the disk begins now, so the final sync has little left to write.
     Written,
 }
 
 /// An open file. Positioned reads and writes; safe to share between threads.
 pub trait File: Send + Sync + fmt::Debug {
-    /// Path that it was opened under, for messages.
+    /// Path of its opening, for messages.
     fn path(&self) -> &Path;
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
     /// Writes all of `buf` at `offset`.
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
-    /// Makes written bytes and the length durable. An error means that nothing is known of bytes
-    /// written since the last success.
+    /// Makes written bytes and the length durable. After an error, nothing is known of bytes written since
+    /// the last success.
     fn sync_data(&self) -> Result<()>;
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
@@ -60,7 +60,7 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Reserves blocks for the first `len` bytes and makes the file at least that long, zero-filled.
+    /// Reserves blocks for the first `len` bytes and makes the file at least as long, zero-filled.
     fn allocate(&self, len: u64) -> Result<()>;
     /// Sets the length.
     fn set_len(&self, len: u64) -> Result<()>;
@@ -87,11 +87,11 @@ pub trait File: Send + Sync + fmt::Debug {
 
 /// A held lock on a store's directory; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + fmt::Debug {
-    /// Whether the lock still keeps others out; asked before an edit of the manifest, and once a second. False: its file
-    /// was gone, and is made and locked anew; nobody came in meanwhile.
+    /// Whether the lock still keeps others out; checked before an edit of the manifest, and once a second.
+    /// False: its file was gone, and is made and locked again; nobody came in meanwhile.
     ///
     /// # Errors
-    /// `ReadOnly`: somebody may have come in, so nothing more may be written. I/O: that cannot be told now.
+    /// `ReadOnly`: somebody may have come in, so nothing more may be written. I/O: unknown for now.
     fn confirm(&self) -> Result<bool> {
         Ok(true)
     }
@@ -105,8 +105,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Unlinks a file; durable only after [`Disk::sync_dir`].
     fn remove(&self, path: &Path) -> Result<()>;
-    /// Gives the file `from` the further name `to`, which must be free; durable only after
-    /// [`Disk::sync_dir`]. Both on one file system.
+    /// Gives the file `from` the further name `to`, not yet in use; durable only after [`Disk::sync_dir`].
+    /// Both on one file system.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes an empty directory; durable only after [`Disk::sync_dir`] of its parent.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
@@ -120,13 +120,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
-    /// Takes the lock file `path` and its directory exclusively, and makes the file where it is missing. `Error::Busy`
-    /// when another holder has it, with the process where that is known.
+    /// Takes the lock file `path` and its directory exclusively, and makes a missing file. `Error::Busy` when
+    /// another holder has it, with the process if known.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Takes the lock file `path` together with other readers, and writes nothing. `Error::Busy` when a writer has it.
     /// A missing file is no error: no store was opened in the directory since it was made.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
-    /// Bytes that can still be written in the file system of `dir`.
+    /// Writable bytes in the file system of `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;
     /// Monotonic clock, in microseconds from an arbitrary start.
     fn now_micros(&self) -> u64;

@@ -2,10 +2,10 @@
 //! recovers as any store does, and the directory below keeps every byte, name and time.
 //!
 //! Invariants:
-//! - The disk below gets no call that changes anything. It gives a shared lock, never an exclusive one.
-//! - A path that the overlay has changed is answered by the overlay alone; any other path by the disk below.
-//! - Of a file below that is changed, memory holds the changed pages. A file that is made takes memory only for pages
-//!   that are not all zeros.
+//! - The disk below gets only calls without changes. It gives a shared lock, never an exclusive one.
+//! - The overlay alone answers for a path it has changed; the disk below for any other.
+//! - Of a changed file of the disk below, memory holds the changed pages. A new file takes memory only for
+//!   its non-zero pages.
 //!
 //! Nothing is durable here: a sync has nothing to do.
 
@@ -27,7 +27,7 @@ pub struct OverlayDisk {
     changed: Mutex<Changed>,
 }
 
-/// The paths that are not as they are below.
+/// The paths changed in the overlay.
 #[derive(Debug, Default)]
 struct Changed {
     /// `None`: the file is removed.
@@ -41,7 +41,7 @@ impl OverlayDisk {
         OverlayDisk { below, changed: Mutex::default() }
     }
 
-    /// Takes `path` away as it is now; the error of an open where there is nothing.
+    /// Removes `path` in its present state; without a file, the error of an open.
     fn take(&self, changed: &mut Changed, path: &Path) -> Result<Arc<OverlayFile>> {
         match changed.files.insert(path.to_path_buf(), None) {
             Some(Some(file)) => Ok(file),
@@ -56,7 +56,7 @@ impl OverlayDisk {
         }
     }
 
-    /// A file of the disk below that can be changed here.
+    /// A file of the disk below, made changeable here.
     fn lift(&self, path: &Path) -> Result<Arc<OverlayFile>> {
         let below = self.below.open(path, OpenMode::Read)?;
         let len = below.len()?;
@@ -170,7 +170,7 @@ impl Disk for OverlayDisk {
         Ok(())
     }
 
-    /// A shared lock of the disk below, which keeps writers out.
+    /// A shared lock of the disk below; it keeps writers out.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>> {
         self.lock_shared(path)
     }
@@ -190,7 +190,7 @@ struct OverlayFile {
 #[derive(Debug, Default)]
 struct Content {
     below: Option<Arc<dyn File>>,
-    /// Bytes of the file below that still count: those after them are zeros, or in `pages`.
+    /// Bytes of the file below still valid: later ones are zeros, or in `pages`.
     below_len: u64,
     len: u64,
     /// Whole pages by number.
@@ -307,7 +307,7 @@ mod tests {
         bytes
     }
 
-    /// The same random calls to an overlay and to a disk whose files were the same; the disk below stays.
+    /// The same random calls to an overlay and to a disk with equal files; the disk below stays unchanged.
     #[test]
     fn behaves_as_a_disk_and_leaves_the_one_below_alone() {
         for seed in 0..60 {

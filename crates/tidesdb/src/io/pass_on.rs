@@ -1,7 +1,7 @@
-//! Disks over other disks: what one does not do otherwise it passes on.
+//! Disks over other disks: they pass on all calls they do not change.
 
-/// Methods of a `Disk` that call the same one of the disk in a field:
-/// `pass_on!(to below: rename remove);` inside of its `impl`. `all but open`: those of a disk that only opens files otherwise.
+/// Generates methods of a `Disk` that call the disk in a field: `pass_on!(to below: rename remove);` inside
+/// its `impl`. `all but open`: for a disk with an `open` of its own.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! pass_on {

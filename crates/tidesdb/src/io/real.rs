@@ -1,9 +1,8 @@
 //! The real disk: Linux files with `pread`, `pwrite`, `fdatasync`, `fallocate`. Interrupted system
 //! calls are repeated here; every other failure is reported with the operation and the path.
 //!
-//! `fallocate` is emulated by writing zeros on file systems that do not have it, so that a later
-//! `pwrite` into the range cannot fail for want of space there either (copy-on-write file systems
-//! promise nothing of that kind).
+//! On file systems without `fallocate`, zeros are written instead, so a later `pwrite` into the range cannot
+//! fail for want of space (copy-on-write file systems do not promise it).
 
 mod lock;
 mod regular;
@@ -34,8 +33,8 @@ impl RealDisk {
     }
 }
 
-/// Rights on a directory that is made: its owner's alone, as a server has its data. Rows are in the log's files and in
-/// those of backups, whatever the mask for files lets others read.
+/// Rights on a new directory: its owner's alone, as for a server's data. The files of the log and of backups
+/// have rows, whatever the file mask lets others read.
 const DIRECTORY_MODE: u32 = 0o700;
 
 #[derive(Debug)]

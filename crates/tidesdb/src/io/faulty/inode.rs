@@ -1,15 +1,15 @@
-//! A file of the faulty disk: what reads see, what is durable, and every version in between.
+//! A file of the faulty disk: its content for reads, its durable content, and every version in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes that reach the platter together.
+/// The unit of writing to the platter, in bytes.
 pub(super) const PAGE: usize = 4096;
 
 type Page = [u8; PAGE];
 type Pages = BTreeMap<u64, Arc<Page>>;
 
-/// A part of a write that changed one page.
+/// The part of a write to one page.
 #[derive(Clone, Debug)]
 struct Delta {
     op: u64,
@@ -17,8 +17,8 @@ struct Delta {
     bytes: Arc<[u8]>,
 }
 
-/// Versions of a page that may reach the platter: `base` with the first n `deltas`. `base` can
-/// differ from the durable page: a failed sync leaves bytes in the cache that count as clean.
+/// Versions of a page possible on the platter: `base` with the first n `deltas`. `base` can differ from the
+/// durable page: a failed sync leaves bytes in the cache, counted as clean.
 #[derive(Clone, Debug)]
 struct DirtyPage {
     base: Arc<Page>,
@@ -36,7 +36,7 @@ impl DirtyPage {
     }
 }
 
-/// See the module's comment. Pages that are absent are zeros; bytes past the length are zeros.
+/// See the module's comment. Absent pages are zeros; bytes past the length are zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     live: Pages,
@@ -155,7 +155,7 @@ impl Inode {
         Inode { live: pages.clone(), live_len: len, durable: pages, durable_len: len, ..Inode::default() }
     }
 
-    /// After a power cut that let operations below `whole` through, and pages of `torn` by a coin.
+    /// After a power cut with all operations below `whole` on the platter, and pages of `torn` by a coin.
     pub(super) fn after_cut(&self, whole: u64, torn: Option<u64>, random: &mut dyn FnMut() -> u64) -> Inode {
         let mut pages = self.durable.clone();
         for (number, dirty) in &self.dirty {
@@ -171,7 +171,7 @@ impl Inode {
         self.with(pages, lens.next_back().map_or(self.durable_len, |(_, len)| *len))
     }
 
-    /// After a power cut at which each page had reached the platter in some version.
+    /// After a power cut with some version of each page on the platter.
     pub(super) fn after_reordering(&self, random: &mut dyn FnMut() -> u64) -> Inode {
         let mut pages = self.durable.clone();
         for (number, dirty) in &self.dirty {

@@ -1,13 +1,12 @@
-//! A disk in memory that fails as disks and machines do, reproducibly from a seed.
+//! A disk in memory with the failures of disks and machines, reproducible from a seed.
 //!
-//! What a program wrote and what is durable are kept apart: the page cache (what reads see) and the
-//! platter (what a power cut leaves), for file contents in pages of 4 KiB with every unsynced
-//! version of each, and for directories as a list of unsynced changes. [`FaultyDisk::crash`] makes
-//! the disk that the machine finds after it died; handles to the old one stay valid and harmless, so
-//! threads that survive their own machine cannot reach the new one.
+//! The page cache (the content for reads) and the platter (the content after a power cut) are kept apart.
+//! File contents are pages of 4 KiB with every unsynced version of each. Directories are a list of unsynced
+//! changes. [`FaultyDisk::crash`] makes the disk as found after the machine's death. Handles to the old one
+//! stay valid and harmless, so threads of the dead machine cannot reach the new one.
 //!
-//! Every call is counted; [`FaultyDisk::crash_at`] lets all calls from the n-th on fail, so that a
-//! driver can try a crash at each. The clock is virtual and moves by a microsecond a call.
+//! Every call is counted. [`FaultyDisk::crash_at`] lets all calls from the n-th on fail, so a driver can try
+//! a crash at each. The clock is virtual and moves by a microsecond a call.
 
 mod calls;
 mod inode;
@@ -49,8 +48,8 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether the call can change what is stored or what of it is durable. A crash at a call that
-    /// changes nothing leaves the same disk as a crash at the next one that does.
+    /// Whether the call can change the stored or the durable content. A crash at a call without a change
+    /// leaves the same disk as a crash at the next changing one.
     pub fn changes(self) -> bool {
         use Op::*;
         matches!(
@@ -82,12 +81,12 @@ pub enum Failure {
     Edquot,
     /// A read gives fewer bytes than asked for, at least one. Other calls do not care.
     ShortRead,
-    /// A sync answers with success and persists nothing, now or later: for tests that must notice.
+    /// A sync reports success and persists nothing, now or later: for tests that must notice it.
     Lie,
 }
 
 impl Failure {
-    /// The error of calls that fail.
+    /// The operating system's error number of failing calls.
     fn code(self) -> Option<i32> {
         match self {
             Failure::Eio => Some(libc::EIO),
@@ -98,32 +97,32 @@ impl Failure {
     }
 }
 
-/// Which calls fail, and how.
+/// A rule for failing calls.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// Only calls of this kind; `None`: any.
     pub op: Option<Op>,
-    /// Only calls on paths that contain this.
+    /// Only calls on paths containing this text.
     pub path: String,
     /// Matching calls to let pass first.
     pub skip: u64,
     /// Matching calls to fail then.
     pub times: u64,
-    /// What happens.
+    /// The kind of failure.
     pub failure: Failure,
 }
 
 /// The fate of unsynced changes when the machine dies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
-    /// Only the process dies: everything written stays, and what was unsynced is still unsynced.
+    /// Only the process dies: all written bytes stay, and unsynced ones are still unsynced.
     Kill,
     /// Power cut; nothing unsynced reached the disk.
     Drop,
     /// Power cut; everything did.
     Keep,
-    /// Power cut; everything up to some change did (the last one, half of the time), and of that one
-    /// some pages.
+    /// Power cut; all changes up to one are durable (the last one, half of the time), and some pages of this
+    /// one.
     Tear,
     /// Power cut; of each page some version did, directory changes up to some point.
     Reorder,
@@ -196,7 +195,7 @@ impl FaultyDisk {
         self.state.lock().failing_calls.insert(n, failure);
     }
 
-    /// Adds a rule; rules are tried in the order in which they were added.
+    /// Adds a rule; rules are tried in the order of their adding.
     pub fn fail(&self, fault: Fault) {
         self.state.lock().faults.push(fault);
     }
@@ -261,9 +260,9 @@ impl FaultyDisk {
         self.state.lock().live.keys().cloned().collect()
     }
 
-    /// The disk that is found after the machine (or the process) died now. It shares nothing with
-    /// this one, has no faults, and its calls are counted from 0. Repeated crashes of one disk draw
-    /// different numbers.
+    /// The disk as found after the machine's (or the process's) death at this moment. It shares nothing with
+    /// this one, has no faults, and its calls are counted from 0. Repeated crashes of one disk draw different
+    /// numbers.
     pub fn crash(&self, mode: Crash) -> FaultyDisk {
         let mut state = self.state.lock();
         let seed = random(&mut state.rng);

@@ -1,4 +1,4 @@
-//! What the disk holds: names and contents as reads see them and as a power cut leaves them, and which calls fail.
+//! The content of the disk: names and bytes for reads and after a power cut, and the rules for failing calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(super) fn apply(names: &mut Names, change: &DirChange) {
     }
 }
 
-/// In the place of the number of readers of a lock: a writer has it.
+/// In place of a lock's number of readers: a writer has it.
 pub(super) const WRITER: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(super) struct FaultyState {
     pub(super) durable: Names,
     pub(super) pending: Vec<PendingDirChange>,
     pub(super) inodes: BTreeMap<u64, Inode>,
-    /// Open handles of each inode: an unlinked file lives as long as one is there.
+    /// Open handles of each inode: an unlinked file lives while it has one.
     pub(super) handles: BTreeMap<u64, usize>,
     pub(super) dirs: BTreeSet<PathBuf>,
     /// Readers of each locked path; [`WRITER`] for one writer.
@@ -65,7 +65,7 @@ pub(super) struct FaultyState {
     pub(super) capacity: Option<u64>,
     pub(super) rng: u64,
     pub(super) clock: u64,
-    /// Seconds by which the wall clock is ahead of the other one.
+    /// Seconds by which the wall clock is ahead of the monotonic clock.
     pub(super) wall_ahead: i64,
 }
 
@@ -133,7 +133,7 @@ impl FaultyState {
         Ok(None)
     }
 
-    /// As [`FaultyState::begin`], for calls that a failure leaves without effect.
+    /// As [`FaultyState::begin`], for calls without any effect in a failure.
     pub(super) fn begin_whole(&mut self, op: Op, path: &Path) -> Result<()> {
         match self.begin(op, path)? {
             Some(failure) => failure.code().map_or(Ok(()), |code| Err(os_error(op, path, code))),
@@ -156,7 +156,7 @@ impl FaultyState {
         self.pending.push(PendingDirChange { op, dir: dir.to_path_buf(), change });
     }
 
-    /// Bytes of all files, if a capacity is set.
+    /// Free bytes under the capacity; a large number without one.
     pub(super) fn free(&self) -> u64 {
         let Some(capacity) = self.capacity else { return 1 << 50 };
         let used: u64 = self.inodes.values().map(|i| i.len()).sum();

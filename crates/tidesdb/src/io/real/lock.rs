@@ -1,8 +1,8 @@
 //! The lock of a store's directory: a `flock` on its lock file, and one on the directory itself.
 //!
-//! A lock file can be removed, and another one made, while it is locked: the next opener would lock the new one. The
-//! directory cannot be replaced so without its holder noticing ([`RealLock::confirm`]). Earlier versions know the file
-//! alone, and so do file systems that lock no directories (NFS).
+//! A lock file can be removed, and another one made, while it is locked: the next opener would lock the new
+//! one. The directory cannot be replaced so without its holder noticing ([`RealLock::confirm`]). Earlier
+//! versions lock only the file, and so do file systems without locks on directories (NFS).
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::sync::Mutex;
 
-/// Attempts to lock a file that others replace meanwhile.
+/// Attempts to lock a file while others replace it.
 const ATTEMPTS: usize = 10;
 
 /// Locked as long as it exists.
@@ -23,8 +23,8 @@ const ATTEMPTS: usize = 10;
 struct Flock(fs::File);
 
 impl Drop for Flock {
-    /// Unlocks rather than close alone: a process that another thread has just forked holds the descriptor, and with it
-    /// the lock, until it executes its program.
+    /// Unlocks instead of only closing: a process just forked by another thread holds the descriptor, and
+    /// with it the lock, until it executes its program.
     fn drop(&mut self) {
         // SAFETY: the descriptor is open; no memory is passed. Closing it, which follows, unlocks should this fail.
         unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
@@ -51,7 +51,7 @@ impl RealLock {
         Ok(RealLock { path: path.to_path_buf(), file, directory, exclusive: true })
     }
 
-    /// The same together with other readers; a missing file is not made.
+    /// The same together with other readers; does not make a missing file.
     pub(super) fn shared(path: &Path) -> Result<RealLock> {
         let directory = lock_directory(path, libc::LOCK_SH)?;
         let file = match regular::open(path, fs::OpenOptions::new().read(true)) {
@@ -118,7 +118,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Locks the file exclusively, and makes it where it is missing.
+/// Locks the file exclusively, and makes a missing one.
 fn lock_file(path: &Path) -> Result<Flock> {
     for _ in 0..ATTEMPTS {
         let mut options = fs::OpenOptions::new();
@@ -132,7 +132,7 @@ fn lock_file(path: &Path) -> Result<Flock> {
     Err(Error::Busy(format!("{} is replaced again and again while it is being locked", path.display())))
 }
 
-/// Locks the directory of the file `path`; `None` where that cannot be done.
+/// Locks the directory of the file `path`; `None` if the file system cannot.
 fn lock_directory(path: &Path, kind: libc::c_int) -> Result<Option<Flock>> {
     let dir = directory_of(path);
     let directory = match fs::File::open(dir) {
@@ -153,7 +153,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| unsupported.contains(&code))
 }
 
-/// Takes the `flock` on an open file, for the lock file `of`. `Error::Busy` names the process that has it.
+/// Takes the `flock` on an open file, for the lock file `of`. `Error::Busy` names the process with the lock.
 fn flock(file: fs::File, path: &Path, of: &Path, kind: libc::c_int) -> Result<Flock> {
     // SAFETY: the descriptor is open; no memory is passed.
     match retry(|| unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) }) {
@@ -174,7 +174,7 @@ fn flock(file: fs::File, path: &Path, of: &Path, kind: libc::c_int) -> Result<Fl
     }
 }
 
-/// The process that has a `flock` on the file, as `/proc/locks` tells it; `None` where it does not tell.
+/// The process with a `flock` on the file, according to `/proc/locks`; `None` if it is not listed.
 fn lock_holder(file: &fs::File) -> Option<u32> {
     let meta = file.metadata().ok()?;
     let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(holder_of("", (0xfe, 10), 1234), None);
     }
 
-    /// A process that is being started has copies of all descriptors until it executes its program.
+    /// A starting process has copies of all descriptors until it executes its program.
     #[test]
     fn a_lock_ends_though_a_starting_process_has_its_descriptor() {
         let dir = tempfile::tempdir().unwrap();

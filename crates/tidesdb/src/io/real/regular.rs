@@ -1,5 +1,5 @@
-//! Only regular files are opened. A FIFO would hold up whoever opens it, a device may do anything, and a symbolic link
-//! leads out of the store: to a file of another program, which would be written over.
+//! Only regular files are opened. Opening a FIFO would hang, a device may do anything, and a symbolic link
+//! leads out of the store: to a file of another program, to be overwritten.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Opens `path` with these options, if it is a regular file. `Error::Corruption` tells of something else in its place;
-/// opening it does not wait, whatever it is.
+/// Opens `path` with these options, if it is a regular file. `Error::Corruption` for anything else in its
+/// place; opening it does not wait, whatever it is.
 pub(super) fn open(path: &Path, options: &mut fs::OpenOptions) -> Result<fs::File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let found = match options.open(path) {
