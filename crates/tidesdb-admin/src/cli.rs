@@ -9,7 +9,7 @@ use crate::connection::Address;
 use crate::one_table::TableName;
 use crate::output::Key;
 
-/// Exit statuses, a line each, without characters that a man page reads as commands.
+/// Exit statuses, a line each, without characters read as commands in a man page.
 pub const STATUSES: &str = "\
 0 done; 1 damage found; 2 a wrong command line, a store, file or server that cannot be opened, or output that \
 cannot be written.
@@ -81,7 +81,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether the command does nothing but print. Others go on when the reader of their output goes away.
+    /// True if the command only prints. Others go on when the reader of their output goes away.
     pub fn only_prints(&self) -> bool {
         matches!(
             self,
@@ -93,7 +93,7 @@ impl Command {
         )
     }
 
-    /// The oldest commands: 1 says that they failed, 3 that something is damaged.
+    /// True for the oldest commands: status 1 is a failure, 3 is damage.
     pub fn has_older_statuses(&self) -> bool {
         matches!(self, Command::Verify { .. } | Command::Repair { .. } | Command::Backup(_) | Command::Log(_))
     }
@@ -147,7 +147,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Where it goes.
+    /// The server's address.
     pub fn address(&self) -> Address<'_> {
         Address {
             socket: self.socket.as_deref(),
@@ -212,7 +212,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Where it goes.
+    /// The server's address.
     pub fn address(&self) -> Address<'_> {
         Address {
             socket: self.socket.as_deref(),

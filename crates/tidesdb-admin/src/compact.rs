@@ -13,7 +13,7 @@ use tidesdb::{Db, Options};
 use crate::output::{check_store, shown_name, with_remedy, Failure, Out};
 use crate::DONE;
 
-/// How to merge in a store in use.
+/// The way to merge in a store in use.
 const IN_USE: &str = "stop that server first; while it runs, OPTIMIZE TABLE merges a table";
 
 /// Between two looks at the figures for the line of progress.
@@ -66,13 +66,13 @@ fn merge(db: &Db, family: &Family, name: &str, progress: &mut Option<&mut dyn Wr
     })
 }
 
-/// Whether `wanted` is a family's name as it is shown, or the table that the plugin's family belongs to.
+/// True if `wanted` is a family's displayed name, or the table of the plugin's family.
 fn is_meant(name: &[u8], wanted: &str) -> bool {
     let is_of_table = |rest: &[u8]| rest.first() == Some(&0);
     shown_name(name) == wanted || name.strip_prefix(wanted.as_bytes()).is_some_and(is_of_table)
 }
 
-/// Refuses another user's store: the server could not read the files that this program makes.
+/// Refuses another user's store: the server could not read this program's files.
 fn check_owner(store: &Path) -> Result<(), Failure> {
     // The directory of a process belongs to the user that it acts for.
     let user = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.uid());

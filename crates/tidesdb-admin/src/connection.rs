@@ -8,13 +8,13 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 
 use crate::output::Failure;
 
-/// Where Debian's server has its socket.
+/// The socket of Debian's server.
 pub const DEBIAN: &str = "/run/mysqld/mysqld.sock";
 
 /// information_schema opens every table for its sizes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Where a server is, and as whom to go there.
+/// A server's address, and the user to log in as.
 #[derive(Clone, Debug)]
 pub struct Address<'a> {
     /// `None`: by host and port, or Debian's where no host is named.
@@ -80,7 +80,7 @@ impl Connection {
         Connection::with_limit(address, Some(ANSWER_LIMIT))
     }
 
-    /// For statements that take as long as a backup takes.
+    /// For statements as long as a backup.
     pub fn open_without_limit(address: &Address<'_>) -> Result<Connection, Failure> {
         Connection::with_limit(address, None)
     }

@@ -1,7 +1,7 @@
-//! Where a server's store is, told by its data directory.
+//! The location of a server's store, from its data directory.
 //!
-//! The server records the place in the data directory's file `tidesdb_store`. A data directory that was copied has the record
-//! of the original: it counts only while the store there says that it belongs to this data directory.
+//! The server records the place in the data directory's file `tidesdb_store`. A copied data directory has the
+//! original's record: it counts only while the store there names this data directory as its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tidesdb::Error;
 const INSIDE: &str = "#tidesdb";
 const BESIDE: &str = "tidesdb_data";
 
-/// The server's record: an identity, the store's place, and what is of no account here.
+/// The server's record: an identity, the store's place, and parts of no account here.
 const RECORD: &str = "tidesdb_store";
 const IDENTITY: &str = "tidesdb_identity";
 /// The store's: an identity, and the data directory's place.
@@ -36,7 +36,7 @@ fn recorded(data: &Path) -> Option<PathBuf> {
     (place.is_absolute() && is_ours).then_some(place)
 }
 
-/// Where the server on the data directory `data` has its store, or would make one.
+/// The store's place of the server on the data directory `data`, made yet or not.
 pub fn store_of(data: &Path) -> tidesdb::Result<PathBuf> {
     let data = data.canonicalize().map_err(|error| Error::io("realpath", data, error))?;
     if let Some(place) = recorded(&data) {
@@ -49,7 +49,7 @@ pub fn store_of(data: &Path) -> tidesdb::Result<PathBuf> {
     })
 }
 
-/// The store at a path, which is a store's directory or a server's data directory. Any other path is left as it is.
+/// The store at a path: a store's directory or a server's data directory. Any other path is left as it is.
 pub fn store_at(path: PathBuf) -> PathBuf {
     let is_data = [RECORD, IDENTITY, INSIDE].iter().any(|name| path.join(name).exists());
     match store_of(&path) {

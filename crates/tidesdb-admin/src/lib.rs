@@ -10,7 +10,7 @@
 //! - `take`, `rest`: a backup of all engines of a running server
 //! - `one_table`: one table of a backup, into a running server
 //! - `programs`: those of the running server
-//! - `advise`: which tables of a server can become TidesDB
+//! - `advise`: a server's tables fit for TidesDB
 //! - `metrics`: a server's figures for Prometheus
 //! - `install`: man pages and completions
 
@@ -47,7 +47,7 @@ use output::{Failure, Out};
 pub const DONE: u8 = 0;
 /// Damage was found. Of `verify`, `repair`, `backup` and `log`: the command failed.
 pub const DAMAGED: u8 = 1;
-/// A wrong command line; a store, a file or a server that cannot be opened; output that cannot be written.
+/// A wrong command line; an unreadable store or file, or a server out of reach; unwritable output.
 pub const REFUSED: u8 = 2;
 /// Of `verify` and `repair`: the store is damaged, or the copy lacks something.
 pub const LEFT_OUT: u8 = 3;

@@ -1,5 +1,5 @@
-//! A running server's figures as Prometheus reads them, under the names that `mysqld_exporter` gives them: for the text
-//! files of `node_exporter`, where no exporter of its own runs.
+//! A running server's figures as Prometheus reads them, under `mysqld_exporter`'s names: for the text files
+//! of `node_exporter`, on a server without an exporter of its own.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

@@ -1,8 +1,9 @@
-//! One table of a backup, into a server that runs.
+//! One table of a backup, into a running server.
 //!
-//! Rows can be read by a server alone: types, collations and generated columns are its own. So a private server is started
-//! over the part of the backup that has the table, in a directory of its own, with the programs of the server that runs. Its
-//! dump of the table is loaded there. The loading is ordinary statements: it replicates, and stops nobody.
+//! Rows can be read by a server alone: types, collations and generated columns are its own. So a private
+//! server is started over the table's part of the backup, in a directory of its own, with the programs of the
+//! running server. Its dump of the table is loaded there. The loading is ordinary statements: it replicates,
+//! and stops nobody.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -56,7 +57,7 @@ impl TableName {
     }
 }
 
-/// What to restore, and where to.
+/// The table to restore, and its target.
 pub struct Wanted<'a> {
     pub backup: &'a Path,
     pub table: &'a TableName,
@@ -65,7 +66,7 @@ pub struct Wanted<'a> {
     pub scratch: Option<&'a Path>,
 }
 
-/// A directory that goes with its owner.
+/// A directory removed with its owner.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -112,7 +113,7 @@ fn in_the_way(path: &Path, error: &std::io::Error) -> Failure {
     Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// The private server. What it has is thrown away, so that it is ended without ceremony.
+/// The private server. Its data are thrown away, so it is ended without ceremony.
 struct PrivateServer(Child);
 
 impl Drop for PrivateServer {
@@ -209,7 +210,7 @@ pub fn run(disk: &Arc<dyn Disk>, wanted: &Wanted<'_>, out: &mut Out<'_>) -> Resu
     Ok(DONE)
 }
 
-/// A table that is there is not written over.
+/// An existing table is not written over.
 fn refuse_target(server: &mut Connection, wanted: &Wanted<'_>) -> Result<(), Failure> {
     let name = wanted.new_name;
     let place = server.place.clone();
@@ -285,7 +286,7 @@ fn take_part(
     }
 }
 
-/// Gives the table its new name, where names of its foreign keys and triggers are taken: it loses these. What it loses.
+/// Gives the table its new name. Taken names of its foreign keys and triggers are lost: returns these.
 fn rename(server: &mut Connection, wanted: &Wanted<'_>) -> Result<Vec<String>, Failure> {
     let TableName { database, table } = wanted.table;
     let mut left_out = Vec::new();

@@ -1,4 +1,4 @@
-//! The program's output: text or JSON, bytes in words, and the failures that end it.
+//! The program's output: text or JSON, bytes in words, and the failures at its end.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -64,7 +64,7 @@ pub fn check_store(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Where the output goes.
+/// The target of the output.
 pub struct Out<'a> {
     to: &'a mut dyn Write,
     json: bool,
@@ -74,7 +74,7 @@ pub struct Out<'a> {
 }
 
 impl<'a> Out<'a> {
-    /// `only_prints`: a reader that goes away ends the command. Others do their work without one.
+    /// `only_prints`: a reader gone away ends the command. Others do their work without one.
     pub fn new(to: &'a mut dyn Write, json: bool, only_prints: bool) -> Out<'a> {
         Out { to, json, only_prints, is_reader_gone: false }
     }
@@ -92,7 +92,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Hands on what is buffered.
+    /// Hands on the buffered output.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.write(|to| to.flush())
     }
@@ -159,7 +159,7 @@ impl<'a> Out<'a> {
     }
 }
 
-/// How bytes are shown.
+/// The display of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     /// In hexadecimal digits always.
@@ -184,8 +184,8 @@ impl Form {
     }
 }
 
-/// A family's name in one line: the plugin's names hold a NUL, shown as `\0`. Control characters and bytes that are no
-/// UTF-8 are `\x` and two digits.
+/// A family's name in one line: the plugin's names hold a NUL, shown as `\0`. Control characters and bytes
+/// outside of UTF-8 are `\x` and two digits.
 pub fn shown_name(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
@@ -239,7 +239,7 @@ impl FromStr for Key {
     }
 }
 
-/// A change of a key: what it does, its key, its value without the expiry in front.
+/// A change of a key: its kind, its key, its value without the expiry in front.
 pub struct Change<'a> {
     pub kind: Kind,
     pub effect: Option<CountEffect>,
@@ -256,7 +256,7 @@ impl Change<'_> {
         }
     }
 
-    /// The expiry and the value that it stands before.
+    /// The expiry and the value after it.
     fn parts(&self) -> (Option<u64>, &[u8]) {
         match (self.kind.has_expiry(), self.value.split_first_chunk::<8>()) {
             (true, Some((expiry, value))) => (Some(u64::from_le_bytes(*expiry)), value),

@@ -1,4 +1,4 @@
-//! The programs of the server that runs.
+//! The programs of the running server.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -6,12 +6,12 @@ use std::process::{Command, ExitStatus};
 use crate::connection::{Address, Connection};
 use crate::output::Failure;
 
-/// Where they are, and what a second server of its kind needs.
+/// Their places, and the needs of a second server of this kind.
 pub struct Programs {
     pub server: PathBuf,
     pub client: PathBuf,
     pub dump: PathBuf,
-    /// Where it is installed.
+    /// Its path, if installed.
     pub backup: Option<PathBuf>,
     pub base: String,
     pub plugins: String,
@@ -19,7 +19,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those of the server that the connection is to, which has the engine and runs on this machine.
+    /// Those of the connection's server: it has the engine and runs on this machine.
     pub fn of(server: &mut Connection) -> Result<Programs, Failure> {
         let rows = server.rows(
             "SELECT @@basedir, @@plugin_dir, @@lower_case_table_names FROM information_schema.ENGINES \
@@ -49,7 +49,7 @@ impl Programs {
         })
     }
 
-    /// A client that connects to the server. Nobody sees the password in a list of processes.
+    /// A client to connect to the server. Nobody sees the password in a list of processes.
     pub fn connected(&self, program: &Path, server: &Address<'_>) -> Result<Command, Failure> {
         let mut command = Command::new(program);
         command.arg("--no-defaults").arg(format!("--user={}", server.user));

@@ -1,8 +1,8 @@
 //! Other engines' part of a backup: by `mariadb-backup`, or as a dump.
 //!
-//! The dump has three parts. Users, and tables without transactions, are dumped from BACKUP STAGE BLOCK_DDL on, which
-//! nothing in them changes after. The others are dumped in a snapshot that begins in BLOCK_COMMIT: with its start the stages
-//! end. A dump names no table of TidesDB: loaded after the restore it would drop it.
+//! The dump has three parts. Users, and tables without transactions, are dumped from BACKUP STAGE BLOCK_DDL
+//! on: nothing in them changes after it. The others are dumped in a snapshot begun in BLOCK_COMMIT: with its
+//! start the stages end. A dump names no table of TidesDB: loaded after the restore it would drop it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -15,19 +15,19 @@ use crate::output::Failure;
 use crate::programs::{told, Programs};
 use crate::take::{cannot, StoreBackup, DUMP, FILES, UNFINISHED};
 
-/// Databases that the dump of users, servers and functions stands for, or that have no rows of their own.
+/// Databases represented by the dump of users, servers and functions, or without rows of their own.
 const NOT_DUMPED: &str = "('mysql', 'sys', 'information_schema', 'performance_schema')";
 
-/// Seconds that each stage waits for what runs; writers wait after it.
+/// Seconds of each stage's wait for running statements; writers wait after it.
 const LOCK_WAIT: u32 = 60;
 
-/// Begins the first line of a dump that follows the start of its snapshot.
+/// Begins the first line of a dump after the start of its snapshot.
 const SNAPSHOT_IS_THERE: &[u8] = b"-- Current Database:";
 
-/// Lines of a program's output that are told when it fails.
+/// Lines of a failed program's output to print.
 const TOLD_LINES: usize = 5;
 
-/// Where to, of which server, with its programs.
+/// The target, the server, and its programs.
 pub struct Others<'a> {
     pub dir: &'a Path,
     pub address: &'a Address<'a>,
@@ -62,7 +62,7 @@ pub fn by_mariadb_backup(
     check(others, program, ended?.success())
 }
 
-/// Applies the log to the copied files, so that they can be copied back.
+/// Applies the log to the copied files, for copying them back.
 pub fn prepare(others: &Others<'_>) -> Result<(), Failure> {
     let program = program(others)?;
     let mut command = Command::new(program);
@@ -123,7 +123,7 @@ fn sync(dir: &Path) -> Result<(), Failure> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)
 }
 
-/// Gives what is complete its name.
+/// Gives the complete part its name.
 pub fn complete(others: &Others<'_>) -> Result<(), Failure> {
     for name in [FILES, DUMP] {
         let (from, to) = (others.dir.join(part(name)), others.dir.join(name));
@@ -273,7 +273,7 @@ fn copy(
     }
 }
 
-/// Whether the other engines' part is complete; its name. `None`: there is none.
+/// Verifies that the other engines' part is complete; returns its name. `None`: there is none.
 pub fn verify(dir: &Path) -> Result<Option<&'static str>, Failure> {
     let (dump, files) = (dir.join(DUMP), dir.join(FILES));
     if dump.exists() {
@@ -306,7 +306,7 @@ fn last_bytes(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Copies the files of a prepared backup into a data directory, which is empty or not there yet.
+/// Copies the files of a prepared backup into a data directory, empty or missing so far.
 pub fn copy_back(files: &Path, data: &Path) -> Result<(), Failure> {
     let mut command = Command::new("mariadb-backup");
     command.args(["--no-defaults", "--copy-back"]);

@@ -1,5 +1,5 @@
-//! A store's figures by family and level, from a read-only opening. Rows in the log alone count as tables in memory, which
-//! need as much memory as the store's server has for its memtables.
+//! A store's figures by family and level, from a read-only opening. Rows in the log alone count as tables in
+//! memory: they need as much memory as the server's memtables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::moment;
 use crate::output::{check_store, put_bytes, shown_name, with_remedy, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
-/// How to see the figures of a store in use.
+/// The way to see the figures of a store in use.
 const IN_USE: &str =
     "a running server tells these figures in information_schema.TIDESDB_SSTABLES, TIDESDB_METRICS";
 
@@ -41,7 +41,7 @@ struct Sums {
     min_key: Option<(Vec<u8>, usize)>,
     max_key: Option<(Vec<u8>, usize)>,
     seq: Option<(u64, u64)>,
-    /// Seconds since 1970 at which the oldest and the newest file was written.
+    /// Write times of the oldest and the newest file, in seconds since 1970.
     written: Option<(u64, u64)>,
 }
 
@@ -134,7 +134,7 @@ impl Sums {
     }
 }
 
-/// The files that the manifest names with their lengths, and those of them that are missing.
+/// The files named in the manifest with their lengths, and the missing ones of them.
 fn files_of(
     disk: &Arc<dyn Disk>,
     store: &Path,

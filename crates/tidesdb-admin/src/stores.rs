@@ -1,4 +1,4 @@
-//! Whether a store is whole, a copy of what is left of it, and the end of a log that lost files.
+//! Verification of a store, a copy of its readable rest, and the end of a log with lost files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::connection::quoted;
 use crate::output::{Failure, Out};
 use crate::{DONE, LEFT_OUT};
 
-/// Prints what was found, and how to go on.
+/// Prints the findings, and the way to go on.
 fn tell(store: &Path, check: &StoreCheck, none: &str, some: &str, out: &mut Out<'_>) -> Result<u8, Failure> {
     out.document(&json!({
         "store": store.to_string_lossy(), "tables": check.tables, "bytes": check.bytes, "damage": check.damage,
@@ -30,14 +30,14 @@ fn tell(store: &Path, check: &StoreCheck, none: &str, some: &str, out: &mut Out<
     Ok(LEFT_OUT)
 }
 
-/// Lists what is damaged in a store.
+/// Lists the damage of a store.
 pub fn verify(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, Failure> {
     let check = backup::verify_store(disk, store, Watch::NONE)?;
     let some = "damaged (`tidesdb-admin repair` copies the rest; a table can be dropped, or restored from a backup):";
     tell(store, &check, "whole", some, out)
 }
 
-/// Copies what can be read.
+/// Copies the readable parts.
 pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, out: &mut Out<'_>) -> Result<u8, Failure> {
     let check = backup::repair(disk, from, to, Watch::NONE)?;
     out.line(format_args!("{}: copied into {}", from.display(), to.display()))?;
@@ -49,7 +49,8 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, out: &mut Out<'_>) -
     Ok(status)
 }
 
-/// What the server's owner has to do with the copy. A row's entries in indexes are in other families than the row.
+/// The next steps of the server's owner with the copy. A row's entries in indexes are in other families than
+/// the row.
 fn after_repair(check: &StoreCheck) -> Vec<String> {
     let tables: BTreeSet<String> = check.families.iter().filter_map(|family| table_of(family)).collect();
     let mut lines = Vec::new();
@@ -66,7 +67,8 @@ fn after_repair(check: &StoreCheck) -> Vec<String> {
     lines
 }
 
-/// The server's table that a family is of, as a statement names it. `None`: no server's, or one that an ALTER was making.
+/// The server's table of a family, as named in a statement. `None`: no server's, or one in the making by an
+/// ALTER.
 fn table_of(family: &str) -> Option<String> {
     let (path, _) = family.split_once('\0')?;
     let (database, table) = path.split_once('/')?;
@@ -75,7 +77,7 @@ fn table_of(family: &str) -> Option<String> {
     is_own.then(|| format!("{}.{}", quoted(&decoded(database)), quoted(&decoded(table))))
 }
 
-/// A name of the server's files as statements have it. Letters that it writes in two characters stay as they are.
+/// A name of the server's files as in statements. Letters written in two characters stay as they are.
 fn decoded(name: &str) -> String {
     let mut out = String::new();
     let mut rest = name;

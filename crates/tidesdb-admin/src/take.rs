@@ -1,8 +1,9 @@
 //! A backup of a running server, all engines at one moment.
 //!
-//! TidesDB's tables become files, as by `SET GLOBAL tidesdb_backup_dir`. The rest goes the way of `mariadb-backup`, or into a
-//! dump. Both have one moment: that of BACKUP STAGE BLOCK_COMMIT, which writers cannot overtake. The server's backup of the
-//! store waits for this stage of another connection, and takes its point while nobody commits.
+//! TidesDB's tables become files, as by `SET GLOBAL tidesdb_backup_dir`. The rest goes the way of
+//! `mariadb-backup`, or into a dump. Both have one moment: BACKUP STAGE BLOCK_COMMIT, a barrier to writers.
+//! The server's backup of the store waits for this stage of another connection, and takes its point while
+//! nobody commits.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
@@ -22,21 +23,21 @@ use crate::programs::Programs;
 use crate::rest::{self, Others};
 use crate::DONE;
 
-/// In the backup's directory: TidesDB's backup, and that of the other engines.
+/// In the backup's directory: TidesDB's backup, and the other engines'.
 pub const OURS: &str = "tidesdb";
 pub const DUMP: &str = "rest.sql";
 pub const FILES: &str = "rest";
 
-/// What a backup in the making has behind its name.
+/// The suffix of a backup in the making.
 pub const UNFINISHED: &str = ".part";
 
-/// Between two looks at what runs.
+/// Interval between two looks at the running backup.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the server says of a backup that waits for its moment.
+/// The server's state of a backup in wait for its moment.
 const WAITS: &str = "TidesDB: waiting for BACKUP STAGE";
 
-/// Seconds that the server's backup waits for the stage.
+/// Seconds of the server's backup in wait for the stage.
 const STAGE_WAIT: u32 = 7 * 86_400;
 
 pub fn cannot(path: &Path, error: &io::Error) -> Failure {
@@ -53,7 +54,7 @@ pub fn store_part(dir: &Path) -> PathBuf {
     }
 }
 
-/// Takes the backup into a directory, which is made.
+/// Takes the backup into a new directory.
 pub fn run(wanted: &Take, out: &mut Out<'_>, mut progress: Option<&mut dyn Write>) -> Result<u8, Failure> {
     if wanted.stream && io::stdout().is_terminal() {
         return Err(Failure::Other("--stream writes an archive, and standard output is a terminal".into()));
@@ -208,7 +209,7 @@ impl StoreBackup {
         Ok(StoreBackup { id, answer, ended: None })
     }
 
-    /// Waits for a moment. An error that ended the backup is told here.
+    /// Waits for a moment. An error from the backup's end is returned here.
     fn pause(&mut self) -> Result<(), Failure> {
         if self.ended.is_none() {
             match self.answer.recv_timeout(LOOK) {
@@ -235,7 +236,7 @@ impl StoreBackup {
         Ok(rows.into_iter().next().and_then(|row| row.try_into().ok()).unwrap_or_default())
     }
 
-    /// Whether it still has no moment.
+    /// True while it has no moment.
     pub fn waits(&self, server: &mut Connection) -> Result<bool, Failure> {
         Ok(self.ended.is_none() && self.state(server)?[0].starts_with(WAITS))
     }
@@ -286,7 +287,7 @@ impl StoreBackup {
         }
     }
 
-    /// Ends it before its time. The server removes what it wrote.
+    /// Ends it before its time. The server removes its files.
     fn end(&mut self, server: &mut Connection) {
         if self.ended.is_none() && server.rows(&format!("KILL QUERY {}", self.id)).is_ok() {
             let _ = self.answer.recv();

@@ -1,4 +1,4 @@
-//! `stats`, `dump` and `compact` over a store that the Rust interface wrote, compared with what was written.
+//! `stats`, `dump` and `compact` over a store written by the Rust interface, compared with the written rows.
 
 use std::ffi::OsString;
 use std::fs;
@@ -47,7 +47,7 @@ impl Store {
         self.files("", "").into_iter().find(is_manifest).expect("a manifest")
     }
 
-    /// The table file that holds the bytes.
+    /// The table file with the bytes.
     fn table_with(&self, bytes: &[u8]) -> PathBuf {
         let has =
             |path: &PathBuf| fs::read(path).expect("reads").windows(bytes.len()).any(|part| part == bytes);
@@ -289,8 +289,8 @@ fn a_manifest_is_told_in_words() {
     assert!(text.contains("damage: ") && text.contains("offset 24"), "{text}");
 }
 
-/// Two runs of 'fruit' with the same 1000 keys, too large for a flush to make one of them; the second deletes one. And a
-/// family 'other' of one row, which is in the log.
+/// Two runs of 'fruit' with the same 1000 keys, too large for a flush to make one of them; the second deletes
+/// one. And a family 'other' of one row, still in the log.
 fn store_with_two_runs() -> Store {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("store");

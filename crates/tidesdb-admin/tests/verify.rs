@@ -21,7 +21,7 @@ fn files(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|path| (path.clone(), fs::read(path).expect("reads"))).collect()
 }
 
-/// 0 for a whole store, 3 with a list for a damaged one and for a copy that lacks something, 1 where nothing can be done.
+/// 0 for a whole store, 3 with a list for a damaged one and for an incomplete copy, 1 if nothing can be done.
 #[test]
 fn the_exit_status_says_whether_something_is_damaged() {
     let directory = tempfile::tempdir().expect("directory");

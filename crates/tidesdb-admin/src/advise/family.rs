@@ -1,5 +1,5 @@
-//! Families: tables that foreign keys link, directly or over others. They convert together, because a key takes both of its
-//! tables from one engine, and the server changes no engine of a table with keys.
+//! Families: tables linked by foreign keys, directly or over others. They convert together, because a key
+//! takes both of its tables from one engine, and the server changes no engine of a table with keys.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn stand(verdict: &mut Verdict, what: String, takes: String) {
     verdict.notes.clear();
 }
 
-/// Keys from and to tables that are not in the list.
+/// Keys from and to tables outside of the list.
 fn judge_outside(tables: &mut [(Table, Verdict)]) {
     let known = |schema: &str, name: &str, names: &[(String, String)]| {
         names.iter().any(|(database, table)| database == schema && table == name)
@@ -97,7 +97,7 @@ pub fn judged(tables: Vec<Table>, facts: &Facts) -> Vec<(Table, Verdict)> {
     tables
 }
 
-/// A member that stays keeps the others.
+/// An unconverted member keeps the others.
 fn judge(tables: &mut [(Table, Verdict)]) {
     judge_outside(tables);
     let links = links(tables);
@@ -160,7 +160,7 @@ fn drop_keys<'a>(table: &Table, keys: impl IntoIterator<Item = &'a str>) -> Stri
     format!("ALTER TABLE {} {};", table.quoted(), drops.join(", "))
 }
 
-/// Statements that convert the tables of a family, in this order: no key is there while an engine changes.
+/// Statements to convert the tables of a family, in this order: no key is there while an engine changes.
 pub fn statements(family: &[&Table], convert: impl Fn(&Table) -> String) -> Vec<String> {
     let children: Vec<&&Table> = family.iter().filter(|table| !table.foreign_keys.is_empty()).collect();
     let drops =

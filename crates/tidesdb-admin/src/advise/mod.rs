@@ -1,9 +1,9 @@
-//! Advice to a running server: which of its tables can become TidesDB, what stands against the others, what it takes, and
-//! the statements in a safe order. Nothing on the server changes.
+//! Advice to a running server: its tables fit for TidesDB, the obstacles of the others and their remedies,
+//! and the statements in a safe order. Nothing on the server changes.
 //!
 //! - `server`: reads information_schema
 //! - `table`: a table as it was read, and the judgement
-//! - `family`: tables that foreign keys link
+//! - `family`: tables linked by foreign keys
 //! - `report`: text, JSON and SQL
 
 mod family;

@@ -14,7 +14,7 @@ pub struct Report {
     facts: Facts,
     /// By name.
     tables: Vec<(Table, Verdict)>,
-    /// Families that are converted, smallest first, each by the places of its tables in `tables`, smallest first.
+    /// Families to convert, smallest first, each by the places of its tables in `tables`, smallest first.
     order: Vec<Vec<usize>>,
     /// Megabytes a second.
     rate: u64,
@@ -56,7 +56,7 @@ impl Report {
         self.ordered().any(|table| !table.foreign_keys.is_empty())
     }
 
-    /// What concerns the server as a whole.
+    /// Notes on the server as a whole.
     fn notes(&self) -> Vec<String> {
         let facts = &self.facts;
         let mut notes = Vec::new();
@@ -175,7 +175,7 @@ impl Report {
         statements
     }
 
-    /// Statements that add foreign keys that were dropped.
+    /// Statements to add dropped foreign keys.
     fn additions(&self) -> Vec<String> {
         let tables = self.tables.iter().map(|(table, _)| table);
         let mut additions: Vec<String> = tables

@@ -1,4 +1,4 @@
-//! What the adviser reads of a server.
+//! Queries of the adviser on a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::output::Failure;
 /// Databases of the server itself.
 pub const SYSTEM: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
 
-/// What counts for all tables.
+/// Facts relevant to all tables.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub version: String,
     /// The plugin is loaded.
     pub has_engine: bool,
     pub data_directory: String,
-    /// Bytes that are free there, where this program can look.
+    /// Free bytes there, if this program can look.
     pub free: Option<u64>,
     pub binary_log: bool,
     pub is_replica: Option<bool>,
@@ -60,7 +60,7 @@ fn number(text: &str) -> u64 {
 /// A name as information_schema's tables have it: database and table.
 type Name = (String, String);
 
-/// Foreign keys that `tidesdb_foreign_keys=WARN` dropped. The view takes the PROCESS privilege.
+/// Foreign keys dropped by `tidesdb_foreign_keys=WARN`. The view takes the PROCESS privilege.
 const DROPPED_KEYS: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMNS, REFERENCED_TABLE_SCHEMA, \
      REFERENCED_TABLE_NAME, REFERENCED_COLUMNS, UPDATE_RULE, DELETE_RULE FROM information_schema.TIDESDB_FOREIGN_KEYS \
      WHERE STATE = 'DROPPED' ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME";
@@ -91,7 +91,7 @@ impl Server {
         self.connection.rows(statement)
     }
 
-    /// Reads what counts for all tables.
+    /// Reads the facts relevant to all tables.
     pub fn facts(&mut self) -> Result<Facts, Failure> {
         let variables: BTreeMap<String, String> = self
             .rows(
@@ -219,7 +219,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads what information_schema does not tell. Answers the foreign keys.
+    /// Reads the facts missing in information_schema. Returns the foreign keys.
     fn read_definitions(&mut self, found: &mut BTreeMap<Name, Table>) -> ForeignKeys {
         let mut keys = ForeignKeys::new();
         for (name, table) in found {
@@ -239,7 +239,8 @@ impl Server {
         keys
     }
 
-    /// Adds the keys that information_schema shows, those of other databases' tables too, and gives all to their tables.
+    /// Adds the keys in information_schema, those of other databases' tables too, and gives all to their
+    /// tables.
     fn read_foreign_keys(
         &mut self,
         mut keys: ForeignKeys,
@@ -367,7 +368,7 @@ fn identifier(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The name of a table at a text's begin, with its database if that is told, and the rest of the text.
+/// The name of a table at a text's begin, with its database if named, and the rest of the text.
 fn table_name(text: &str) -> Option<(Option<String>, String, &str)> {
     let (first, rest) = identifier(text)?;
     match rest.strip_prefix('.') {
@@ -376,7 +377,7 @@ fn table_name(text: &str) -> Option<(Option<String>, String, &str)> {
     }
 }
 
-/// The names of a list of columns that begins with a parenthesis, and the rest of the text after it.
+/// The names of a list of columns in parentheses, and the rest of the text after it.
 fn column_names(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut names, mut rest) = (Vec::new(), text.strip_prefix('(')?);
     loop {
@@ -389,7 +390,7 @@ fn column_names(text: &str) -> Option<(Vec<String>, &str)> {
     }
 }
 
-/// The tables that a MERGE table's definition names in UNION, each with its database if that is another.
+/// The tables named in UNION by a MERGE table's definition, each with its database if it is another.
 fn union_of(sql: &str) -> Vec<(Option<String>, String)> {
     let (mut names, mut rest) = (Vec::new(), sql.rsplit_once("UNION=(").map_or("", |(_, list)| list));
     while let Some((schema, name, after)) = table_name(rest) {
@@ -437,12 +438,12 @@ fn bare(sql: &str) -> String {
     bare
 }
 
-/// Whether a definition has DATA DIRECTORY or INDEX DIRECTORY.
+/// True if a definition has DATA DIRECTORY or INDEX DIRECTORY.
 fn names_directory(bare: &str) -> bool {
     bare.contains("DATA DIRECTORY") || bare.contains("INDEX DIRECTORY")
 }
 
-/// Whether a definition's history counts transactions instead of seconds. 10.11 tells so nowhere else.
+/// True if a definition's history counts transactions instead of seconds. 10.11 shows it nowhere else.
 fn is_by_transaction_id(bare: &str) -> bool {
     bare.lines()
         .any(|line| line.contains("GENERATED ALWAYS AS ROW START") && line.trim_start().starts_with("bigint"))

@@ -2,7 +2,7 @@
 
 use super::server::Facts;
 
-/// What a name in information_schema.TABLES stands for.
+/// The kind of a name in information_schema.TABLES.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     #[default]
@@ -26,7 +26,7 @@ pub struct ForeignKey {
 }
 
 impl ForeignKey {
-    /// The statement's part that makes it again.
+    /// The statement's part to make it again.
     pub fn definition(&self) -> String {
         let list = |names: &[String]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
         format!(
@@ -62,11 +62,11 @@ pub struct Table {
     pub indexes: Vec<(String, String)>,
     /// Foreign keys of the table.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Foreign keys that `tidesdb_foreign_keys=WARN` dropped.
+    /// Foreign keys dropped by `tidesdb_foreign_keys=WARN`.
     pub dropped_keys: Vec<ForeignKey>,
     /// Tables whose foreign keys refer to it, with the keys' names.
     pub referred_by: Vec<(String, String)>,
-    /// MERGE tables that it is a part of.
+    /// MERGE tables with this one as a part.
     pub merged_in: Vec<String>,
     /// History by transaction id.
     pub by_transaction_id: bool,
@@ -104,11 +104,11 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub state: State,
-    /// What stands against it.
+    /// Obstacles to it.
     pub against: Vec<String>,
-    /// What would take that away, in the order of `against`.
+    /// Remedies of the obstacles, in the order of `against`.
     pub takes: Vec<String>,
-    /// What changes with the engine.
+    /// Changes with the engine.
     pub notes: Vec<String>,
 }
 
@@ -123,12 +123,12 @@ impl Table {
         format!("{}.{}", quoted(&self.schema), quoted(&self.name))
     }
 
-    /// The statement that converts it.
+    /// The statement to convert it.
     pub fn forth(&self) -> String {
         format!("ALTER TABLE {} ENGINE=TidesDB;", self.quoted())
     }
 
-    /// The statement that goes back.
+    /// The statement to convert it back.
     pub fn back(&self) -> String {
         let engine = self.engine.as_deref().unwrap_or("InnoDB");
         format!("ALTER TABLE {} ENGINE={engine};", self.quoted())
@@ -139,7 +139,7 @@ impl Table {
         options.split(' ').any(|option| option.starts_with(name))
     }
 
-    /// Whether its rows are encrypted on disk.
+    /// True if its rows are encrypted on disk.
     fn is_encrypted(&self, facts: &Facts) -> bool {
         let by_default = match self.engine.as_deref() {
             Some("InnoDB") => facts.encrypts_tables,
@@ -149,7 +149,7 @@ impl Table {
         !self.has_option("ENCRYPTED=NO") && (by_default || self.has_option("ENCRYPTED=YES"))
     }
 
-    /// Whether it can become TidesDB.
+    /// The verdict on its conversion to TidesDB.
     pub fn judge(&self, facts: &Facts) -> Verdict {
         let mut verdict =
             Verdict { state: State::Can, against: Vec::new(), takes: Vec::new(), notes: Vec::new() };
@@ -177,7 +177,7 @@ impl Table {
         verdict
     }
 
-    /// The statement that adds a dropped key, or why there is none.
+    /// The statement to add a dropped key, or the reason for none.
     pub fn adds(&self, key: &ForeignKey) -> Result<String, &'static str> {
         if key.columns.is_empty() {
             return Err("its definition is lost: a column of it is gone");
@@ -386,7 +386,7 @@ pub mod tests {
         assert_eq!(plain.back(), "ALTER TABLE `shop`.`it``em` ENGINE=InnoDB;");
     }
 
-    /// Facts, a change of a plain table, and parts of what stands against it and of what it takes.
+    /// Facts, a change of a plain table, and parts of its obstacles and of their remedies.
     type Case<'a> = (&'a Facts, Box<dyn FnOnce(&mut Table)>, &'a str, &'a str);
 
     #[test]

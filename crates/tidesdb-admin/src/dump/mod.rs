@@ -24,7 +24,7 @@ impl Shown {
     }
 }
 
-/// The store around a file, for what the file alone does not tell.
+/// The store around a file, for facts missing in the file alone.
 struct Around {
     dir: Option<PathBuf>,
     names: BTreeMap<FamilyId, String>,
@@ -33,7 +33,7 @@ struct Around {
 }
 
 impl Around {
-    /// The store in `dir`, if there is one. A store that cannot be locked is noted on `err`.
+    /// The store in `dir`, if there is one. A failure to lock it is noted on `err`.
     fn of(disk: &Arc<dyn Disk>, dir: &Path, err: &mut dyn Write) -> Around {
         if !dir.join("CURRENT").is_file() {
             return Around { dir: None, names: BTreeMap::new(), _lock: None };
@@ -73,7 +73,7 @@ fn directory_of(file: &Path) -> PathBuf {
     }
 }
 
-/// Refuses a path that is no file, before its name is looked at.
+/// Refuses a path other than a file's, before its name is looked at.
 fn check_file(path: &Path) -> Result<(), Failure> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() => Ok(()),
@@ -82,7 +82,7 @@ fn check_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Places of damage that are listed. A file may have one in each of its blocks.
+/// The most listed places of damage. A file may have one in each of its blocks.
 const MOST_LISTED: usize = 1000;
 
 /// Damage, listed at a dump's end.

@@ -21,7 +21,7 @@ use crate::output::{put_bytes, Change, Failure, Form, Out};
 const OPEN_FILES: usize = 4;
 const CACHE: usize = 8 << 20;
 
-/// Most places in a row that cannot be read before the rest of a table is given up.
+/// Most unreadable places in a row until the rest of a table is given up.
 const MOST_IN_A_ROW: u32 = 64;
 
 /// Keys of the entries to show: from the first on, to before the other.
@@ -30,14 +30,14 @@ pub struct Bounds {
     pub to: Option<Vec<u8>>,
 }
 
-/// Parts that are shown after footer and properties.
+/// Parts to show after footer and properties.
 #[derive(Clone, Copy)]
 pub struct Parts {
     pub index: bool,
     pub entries: bool,
 }
 
-/// A table, and what the manifest adds.
+/// A table, with its facts from the manifest.
 struct Place {
     table: Arc<SsTable>,
     level: Option<u8>,

@@ -16,7 +16,7 @@ use super::{check_file, directory_of, Around, Damage};
 use crate::cli::Shown;
 use crate::output::{check_store, put_bytes, Change, Failure, Form, Out};
 
-/// Where a dump begins.
+/// The beginning of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// With the first record of at least this sequence number.
@@ -40,7 +40,7 @@ impl FromStr for From {
     }
 }
 
-/// Prints records until the limit; what keeps it from going on is kept.
+/// Prints records until the limit; keeps an error in the way of going on.
 struct Printer<'a, 'o> {
     around: &'a Around,
     form: Form,
@@ -181,7 +181,7 @@ impl Printer<'_, '_> {
         self.out.end_list()
     }
 
-    /// Shows the changes of a batch, up to the first that does not decode.
+    /// Shows the changes of a batch, up to the first undecodable one.
     fn changes(&mut self, batch: &[u8]) -> Result<Result<(), &'static str>, Failure> {
         let reader = match BatchReader::new(batch) {
             Ok(reader) => reader,
