@@ -27,7 +27,7 @@ type LeftOutC = unsafe extern "C" fn(context: *mut c_void, file: *const c_char, 
 /// `tidesdb_backup_job`.
 pub struct BackupHandle {
     backup: Backup,
-    /// Who wants to hear of damaged files, and its context.
+    /// The callback for damaged files, and its context.
     left_out: Option<(LeftOutC, *mut c_void)>,
 }
 

@@ -1,4 +1,4 @@
-//! Cursors: point reads and scans, with the head that C++ reads inline.
+//! Cursors: point reads and scans, with the head for C++'s inline reads.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ pub struct RowC {
     pub(crate) expiry: u64,
 }
 
-/// `tidesdb_cursor`: what C sees, then what it does not.
+/// `tidesdb_cursor`: the fields visible to C, then the private ones.
 #[repr(C)]
 pub struct CursorHandle {
     pub(crate) rows: *const RowC,
@@ -35,13 +35,13 @@ pub struct CursorHandle {
     pub(crate) direction: i32,
     pub(crate) expiry: u64,
     pub(crate) inner: Cursor,
-    /// Which store the family is of.
+    /// The family's store.
     pub(crate) store: *const c_void,
     pub(crate) batch: Vec<RowC>,
-    /// Kept so that `changes` stays valid.
+    /// Kept for `changes` to stay valid.
     pub(crate) counter: Arc<AtomicU64>,
     pub(crate) txn: *const TxnHandle,
-    /// Where the work of reads is counted.
+    /// The counters of the reads' work.
     pub(crate) work: Option<ReadWorkC>,
 }
 

@@ -1,4 +1,4 @@
-//! Statuses, messages, and the border that no panic crosses.
+//! Statuses, messages, and the border no panic crosses.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CStr, CString};
@@ -65,10 +65,10 @@ fn remember(message: &str) {
     LAST.with(|last| *last.borrow_mut() = CString::new(clean).unwrap_or_default());
 }
 
-/// Calls that answered with damaged data.
+/// Calls answered with damaged data.
 static DAMAGE: AtomicU64 = AtomicU64::new(0);
 
-/// Calls since the start of the process that answered with damaged data.
+/// Calls answered with damaged data since the start of the process.
 pub(crate) fn damage_met() -> u64 {
     DAMAGE.load(Ordering::Relaxed)
 }
@@ -114,8 +114,8 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     }
 }
 
-/// As [`guard`] for work that changes shared state: a panic aborts the process, because a half-made
-/// change would lie and the log recovers.
+/// As [`guard`] for work on shared state: a panic aborts the process, because a half-made change would lie
+/// and the log recovers.
 pub(crate) fn guard_shared(body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => status,

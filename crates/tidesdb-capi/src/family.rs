@@ -74,7 +74,7 @@ pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptions
     let _ = unsafe { answer(options, value) };
 }
 
-/// What C's options ask for.
+/// The options in C's struct.
 pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error> {
     if c.struct_size != std::mem::size_of::<FamilyOptionsC>() {
         let what = "the options were not made by tidesdb_family_options_init";

@@ -1,10 +1,10 @@
 //! The heap of the engine, by the size of a piece: mimalloc, one heap for all threads, the kernel itself.
 //!
-//! mimalloc keeps a thread's freed pages for its next allocation of their size: fast, and memory that nobody gives back
-//! while the thread sleeps. So only small pieces are there. From [`SHARED`] bytes on pieces are in [`shared`], where what
-//! one thread frees is the next one's. A value of hundreds of megabytes, which is copied a few times on its way to disk,
-//! then left a gigabyte that nobody used. Pieces from [`MAPPED`] bytes on are mappings of their own: freed they are gone,
-//! and growing moves their pages and copies nothing.
+//! mimalloc keeps a thread's freed pages for its next allocation of their size: fast, but nobody gives the
+//! memory back while the thread sleeps. So only small pieces are there. From [`SHARED`] bytes on pieces are
+//! in [`shared`]: one thread's freed piece is the next one's. A value of hundreds of megabytes, copied a few
+//! times on its way to disk, left an unused gigabyte. Pieces from [`MAPPED`] bytes on are mappings of their
+//! own: freed they are gone, and growing moves their pages and copies nothing.
 
 mod shared;
 
@@ -15,29 +15,30 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
 
-/// Bytes from which an allocation is a mapping of its own. Buffers that are made and freed all the time, such as a
-/// transaction's, are smaller.
+/// Bytes from which an allocation is a mapping of its own. Short-lived buffers, such as a transaction's, are
+/// smaller.
 const MAPPED: usize = 16 << 20;
 
-/// Bytes from which a piece is in the heap that all threads share: about where mimalloc begins to take half a megabyte of
-/// addresses for each size and thread.
+/// Bytes from which a piece is in the threads' shared heap: about where mimalloc begins to take half a
+/// megabyte of addresses for each size and thread.
 const SHARED: usize = 10 << 10;
 const _: () = assert!(MAPPED <= shared::MOST);
 
-/// The least page of any processor that the kernel runs on: no mapping is aligned to less.
+/// The least page of any processor of the kernel: no mapping is aligned to less.
 const PAGE: usize = 4096;
 
-/// Counters of bytes in use, by thread as far as their stacks tell: one for all would be a line that all cores write.
+/// Counters of bytes in use, by thread as far as their stacks tell: one for all would be a cache line written
+/// by all cores.
 const COUNTERS: usize = 64;
 static IN_USE: [Counter; COUNTERS] = [const { Counter(AtomicUsize::new(0)) }; COUNTERS];
 
-/// Milliseconds that mimalloc keeps freed pages: by default a second, in which values of 16 KB that come and go leave
-/// 30 MB that nobody counts. Pages given back at once cost a fault each when the next value comes.
+/// Milliseconds of mimalloc's hold on freed pages. The default is a second: short-lived values of 16 KB then
+/// leave 30 MB not counted by anybody. Pages given back at once cost a fault each when the next value comes.
 const KEPT_MS: c_long = 100;
-/// mimalloc's option of that time: `mi_option_purge_delay` in its header, which the crate does not name.
+/// mimalloc's option of that time: `mi_option_purge_delay` in its header, without a name in the crate.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// A counter on a cache line of its own; a thread may free what another took, so that only the sum counts.
+/// A counter on a cache line of its own; a thread may free another's piece, so only the sum counts.
 #[repr(align(128))]
 struct Counter(AtomicUsize);
 
@@ -58,14 +59,15 @@ pub(crate) fn give_back_soon() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, KEPT_MS) };
 }
 
-/// Gives to the kernel what was freed a while ago and not taken again. One thread calls it ten times a second.
+/// Gives memory back to the kernel if it was freed a while ago and not taken again. One thread calls it ten
+/// times a second.
 pub(crate) fn tend() {
     shared::tend();
     // SAFETY: any thread may call it. Of mimalloc's pages those that no thread has any more go, whoever freed them.
     unsafe { libmimalloc_sys::mi_collect(false) };
 }
 
-/// What mimalloc keeps for a thread that has run a few statements and sleeps, in bytes: 45 to 55 KB were seen.
+/// mimalloc's reserve for a thread asleep after a few statements, in bytes: 45 to 55 KB were seen.
 const KEPT_BY_THREAD: usize = 48 << 10;
 
 /// A transaction of the C interface: a connection of a server has one, and a thread of its own.
@@ -87,8 +89,8 @@ impl Drop for Connection {
     }
 }
 
-/// Bytes of all pieces in use, of those of [`shared`] that were freed and are still in memory, and about those that
-/// mimalloc keeps for threads. It tells no figure of its own that falls when it gives pages back.
+/// Bytes of all pieces in use, of [`shared`]'s freed pieces still in memory, and an estimate of mimalloc's
+/// reserve for threads. None of its own figures falls when it gives pages back.
 pub(crate) fn heap_bytes() -> u64 {
     let sum = IN_USE.iter().fold(0usize, |sum, counter| sum.wrapping_add(counter.0.load(Relaxed)));
     let kept = shared::kept_bytes() + CONNECTIONS.load(Relaxed) * KEPT_BY_THREAD;
@@ -96,8 +98,9 @@ pub(crate) fn heap_bytes() -> u64 {
     (sum as isize).max(0) as u64 + kept as u64
 }
 
-/// The size that a small piece gets. mimalloc has pages of each size for each thread, and what a connection touched stays
-/// with it while it sleeps, some 6 KB of each: an insertion takes pieces of seventeen of its sizes, and of seven of these.
+/// The size of a small piece. mimalloc has pages of each size for each thread, and a connection's touched
+/// pages stay with it while it sleeps, some 6 KB of each: an insertion takes pieces of seventeen of its
+/// sizes, and of seven of these.
 #[inline]
 const fn room(size: usize) -> usize {
     match size {
@@ -114,7 +117,7 @@ fn roomy(layout: Layout) -> Layout {
     unsafe { Layout::from_size_align_unchecked(room(layout.size()), layout.align()) }
 }
 
-/// Who makes pieces of a size and alignment.
+/// The allocator for pieces of a size and alignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Maker {
     MiMalloc,
@@ -259,7 +262,7 @@ mod tests {
         bytes.iter().enumerate().all(|(at, &byte)| byte == (at / 1000) as u8)
     }
 
-    /// What the heap says that is in use is what the process grows by; what was freed is not in use at once.
+    /// The process grows by the heap's bytes in use; freed bytes are not in use at once.
     fn pieces_of_threads_are_counted(resident: &dyn Fn() -> usize) {
         tend();
         tend();
@@ -291,7 +294,8 @@ mod tests {
         assert!(both_grew().1 < 1 << 20);
     }
 
-    /// What threads free that then sleep is counted until it is the kernel's, after two calls of `tend`.
+    /// Memory freed by threads before they sleep is counted until it is the kernel's, after two calls of
+    /// `tend`.
     fn freed_pieces_are_counted_and_then_given_back(resident: &dyn Fn() -> usize) {
         const SLEEPERS: usize = 64;
         tend();
@@ -323,7 +327,7 @@ mod tests {
         });
     }
 
-    /// Pages that the kernel keeps are not taken for zeros.
+    /// Pages kept by the kernel are not taken for zeros.
     fn locked_pages_are_cleared() {
         let layout = Layout::from_size_align(SHARED, 8).expect("a layout");
         // SAFETY: a piece of that size, written, locked and given back.

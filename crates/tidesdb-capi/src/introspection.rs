@@ -1,5 +1,5 @@
-//! Lists of what there is and who is at work: families, tables, transactions, locks, compactions. Each is copied
-//! first and then handed out, so that the callback may take its time.
+//! Lists of the store's parts and of work in progress: families, tables, transactions, locks, compactions.
+//! Each is copied first and then handed out, so the callback may take its time.
 
 use std::ffi::{c_int, c_void};
 
@@ -14,13 +14,13 @@ use crate::store::DbHandle;
 use crate::txn::TxnHandle;
 use crate::{given, null, Slice};
 
-/// What a number that is not known is for C.
+/// An unknown number, for C.
 const UNKNOWN: u64 = u64::MAX;
 
 /// As above, of one byte.
 const UNKNOWN_BYTE: u8 = u8::MAX;
 
-/// A callback that gets rows of one kind.
+/// A callback for rows of one kind.
 type VisitRow<T> = Option<unsafe extern "C" fn(context: *mut c_void, row: *const T) -> c_int>;
 
 /// Hands out rows until the callback has enough.
@@ -163,7 +163,7 @@ pub struct LockInfoC {
 }
 
 impl LockInfoC {
-    /// Of a lock, and the name of its family, which both outlive its use.
+    /// Of a lock, and the name of its family; both outlive its use.
     pub(crate) fn of(lock: &DumpedLock, name: &[u8]) -> LockInfoC {
         LockInfoC {
             name: Slice::of(name),

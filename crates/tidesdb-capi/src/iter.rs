@@ -15,7 +15,7 @@ use crate::{answer, given, given_mut, Slice};
 pub enum IterHandle {
     /// With a snapshot of its own.
     Alone(SnapshotCursor),
-    /// In the caller's transaction, which outlives it.
+    /// In the caller's transaction; it outlives the iterator.
     Within(RangeCursor, *const TxnHandle),
 }
 

@@ -10,7 +10,7 @@ use crate::{
     Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
 };
 
-/// Checks one struct: C's name, Rust's, the fields that have one name in both, then the renamed ones.
+/// Checks one struct: C's name, Rust's, the fields with one name in both, then the renamed ones.
 macro_rules! check {
     ($program:ident, $expected:ident, $c:literal, $rust:ty, [$($field:ident),* $(,)?] $(, $cname:literal = $rname:ident)*) => {
         $(

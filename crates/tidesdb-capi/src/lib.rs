@@ -1,10 +1,10 @@
 //! The C interface of the TidesDB storage engine, as `include/tidesdb.h` documents it. Each function
 //! here is described there; this crate only translates.
 //!
-//! Safety, for the whole crate: pointers come from C. A handle pointer is one that a function of this
-//! crate gave out and that was not freed; a pointer to bytes is valid for its length during the call;
-//! out-pointers are writable. The header demands all of it of the caller, and of threads: a transaction
-//! and a cursor are used by one thread at a time.
+//! Safety, for the whole crate: pointers come from C. A handle pointer was given out by a function of this
+//! crate and not freed; a pointer to bytes is valid for its length during the call; out-pointers are
+//! writable. The header demands all of it of the caller, and of threads: a transaction and a cursor are used
+//! by one thread at a time.
 
 #![allow(clippy::missing_safety_doc)] // One contract for all, in the header and above.
 
@@ -50,8 +50,8 @@ use tidesdb::Error;
 
 /// The heap of the engine alone: C's `malloc` stays as the program around it has it.
 ///
-/// In a server's heap memtables and cached blocks, which are freed by other threads than made them, fill the arenas
-/// of glibc that connections take their short-lived memory from: each statement then maps and unmaps a heap.
+/// In a server's heap, memtables and cached blocks are freed by other threads than their makers. They fill
+/// glibc's arenas for the short-lived memory of connections: each statement then maps and unmaps a heap.
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;
 
@@ -66,7 +66,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// A slice over bytes that outlive its use.
+    /// A slice over bytes with a longer life than its use.
     pub(crate) fn of(bytes: &[u8]) -> Slice {
         Slice { data: bytes.as_ptr(), size: bytes.len() }
     }
@@ -94,7 +94,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
     }
 }
 
-/// The object that a pointer from C names; a null pointer is an error.
+/// The object of a pointer from C; a null pointer is an error.
 ///
 /// # Safety
 /// As for the crate.
@@ -103,7 +103,7 @@ pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Error> {
     unsafe { pointer.as_ref() }.ok_or_else(null)
 }
 
-/// As [`given`], for an object that nobody else uses now.
+/// As [`given`], for an object not in use by anybody else.
 ///
 /// # Safety
 /// As for the crate.
@@ -130,5 +130,5 @@ pub(crate) fn null() -> Error {
     Error::InvalidArgument("a pointer that must not be null is null".into())
 }
 
-/// What `visit` callbacks look like.
+/// The type of `visit` callbacks.
 pub type Visit = Option<unsafe extern "C" fn(context: *mut std::ffi::c_void, item: Slice) -> c_int>;

@@ -1,4 +1,4 @@
-//! Options that change while the store is open.
+//! Changes of options while the store is open.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;

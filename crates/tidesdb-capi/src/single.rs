@@ -97,7 +97,7 @@ pub unsafe extern "C" fn tidesdb_slice_free(slice: *mut Slice) {
 }
 
 impl FamilyHandle {
-    /// The handle of a family that the interface for programs opened.
+    /// The handle of a family opened by the interface for programs.
     pub(crate) fn of(db: &DbHandle, single: tidesdb::Family) -> FamilyHandle {
         FamilyHandle { family: Arc::clone(single.engine()), db: db.db.clone(), single }
     }

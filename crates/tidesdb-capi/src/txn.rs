@@ -29,19 +29,19 @@ impl TxnHandle {
     /// The transaction.
     ///
     /// # Safety
-    /// The calling thread is the one that may use it now; no other reference is alive.
+    /// The calling thread is the only user now; no other reference is alive.
     #[allow(clippy::mut_from_ref)] // What an UnsafeCell is for; the contract stands above.
     pub(crate) unsafe fn txn(&self) -> &mut Transaction {
         // SAFETY: the caller's contract.
         unsafe { &mut *self.inner.get() }
     }
 
-    /// Sets what listings of transactions and dumps of locks call the session.
+    /// Sets the session's number in listings of transactions and dumps of locks.
     pub(crate) fn set_session(&self, session: u64) {
         self.owner.set_session(session);
     }
 
-    /// Whether a kill is in effect.
+    /// True while a kill is in effect.
     pub(crate) fn is_killed(&self) -> bool {
         self.owner.is_killed()
     }
@@ -55,10 +55,10 @@ impl TxnHandle {
     }
 }
 
-/// The transaction that a pointer from C names.
+/// The transaction of a pointer from C.
 ///
 /// # Safety
-/// As for the crate; the calling thread is the one that may use it now.
+/// As for the crate; the calling thread is its only user now.
 pub(crate) unsafe fn transaction<'a>(txn: *const TxnHandle) -> Result<&'a mut Transaction, Error> {
     // SAFETY: the caller's contract.
     unsafe { Ok(given(txn)?.txn()) }
@@ -464,13 +464,13 @@ pub struct OpC {
     pub(crate) expiry: u64,
 }
 
-/// Longest xid: what the servers' own limit is with format and lengths.
+/// Longest xid: the servers' own limit with format and lengths.
 pub(crate) const MAX_XID: usize = 140;
 
 /// `TIDESDB_OP_PIECES`.
 const PIECES: u8 = 4;
 
-/// Operations of one row that need no allocation.
+/// Operations of one row without an allocation.
 const INLINE_OPS: usize = 16;
 
 unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, Error> {
@@ -517,7 +517,7 @@ unsafe fn pieces(op: &OpC) -> Option<&[Slice]> {
 /// The operation whose value is in pieces, and all of them but the first.
 type InPieces<'a> = (usize, Vec<&'a [u8]>);
 
-/// The one that is in pieces; `None`: none is.
+/// The operation in pieces; `None`: none is.
 unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<InPieces<'_>>, Error> {
     let mut of_row = ops.iter().enumerate().filter(|(_, op)| op.flags & PIECES != 0);
     let Some((index, op)) = of_row.next() else { return Ok(None) };

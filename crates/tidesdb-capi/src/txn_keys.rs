@@ -14,7 +14,7 @@ use crate::{answer, given, Slice};
 /// The family and the transaction behind two pointers from C.
 ///
 /// # Safety
-/// As for the crate; the calling thread is the one that may use the transaction now.
+/// As for the crate; the calling thread is the transaction's only user now.
 unsafe fn both<'a>(
     txn: *mut TxnHandle,
     family: *mut FamilyHandle,

@@ -19,8 +19,8 @@ fn run(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// The static library that cargo made along with the one this test is linked to. Other features have
-/// another file in the same directory: the newest is of this build.
+/// The static library from cargo's build of this test's library. Other features have another file in the same
+/// directory: the newest is of this build.
 fn library() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let built = test.parent().expect("target/PROFILE/deps").read_dir().expect("reads the directory");
@@ -75,7 +75,7 @@ fn the_package_file_has_the_version_of_the_library() {
     assert!(pc.contains(&format!("\nVersion: {}\n", env!("CARGO_PKG_VERSION"))), "{pc}");
 }
 
-/// Functions that the header declares.
+/// Functions declared in the header.
 fn declared() -> Vec<String> {
     let header = std::fs::read_to_string(source("include/tidesdb.h")).expect("the header");
     let mut names = Vec::new();

@@ -1,23 +1,23 @@
 //! Pieces of ten kilobytes to megabytes, in one heap for all threads.
 //!
-//! mimalloc gives each thread pages of its own. A freed piece stays with the thread that took it until that
-//! thread allocates again, also when another one freed it: a connection that sleeps kept a megabyte or two. Here a freed piece
-//! is the next one of any thread.
+//! mimalloc gives each thread pages of its own. A freed piece stays with its first thread until this thread
+//! allocates again, also when another one freed it: a sleeping connection kept a megabyte or two. Here a
+//! freed piece is the next one of any thread.
 //!
-//! Memory is reserved in regions and handed out in runs of slices, first fit. [`tend`] gives back what nobody took again
-//! between two of its calls; until then [`kept_bytes`] counts it. One mutex guards all: such pieces are made a few times a
-//! statement at most.
+//! Memory is reserved in regions and handed out in runs of slices, first fit. [`tend`] gives back pieces not
+//! taken again between two of its calls; until then [`kept_bytes`] counts it. One mutex guards all: such
+//! pieces are made a few times a statement at most.
 
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What pieces are rounded up to.
+/// Pieces are rounded up to this.
 const SLICE: usize = 4 << 10;
-/// Address space that is reserved at once, at a multiple of itself.
+/// Address space reserved at once, at a multiple of itself.
 const REGION: usize = 256 << 20;
-/// Slices that become writable at once: a kernel without overcommitment counts what is writable as used.
+/// Slices made writable at once: a kernel without overcommitment counts writable memory as used.
 const STEP: usize = (4 << 20) / SLICE;
 const SLICES: usize = REGION / SLICE;
 const WORDS: usize = SLICES / 64;
@@ -64,7 +64,7 @@ impl Slices {
         Self::words(at, len).all(|(word, mask)| self.0[word] & mask == mask)
     }
 
-    /// The first slice from `at` on that is set, or clear; the number of slices if none is.
+    /// The first slice set, or clear, from `at` on; the number of slices if none is.
     fn next(&self, at: usize, set: bool) -> usize {
         let wanted = |word: usize| if set { self.0[word] } else { !self.0[word] };
         let mut word = at / 64;
@@ -82,7 +82,7 @@ impl Slices {
         word * 64 + bits.trailing_zeros() as usize
     }
 
-    /// The first run of `len` slices that are set; else the length of the longest.
+    /// The first run of `len` set slices; else the length of the longest.
     fn run(&self, len: usize) -> Result<usize, usize> {
         let (mut at, mut longest) = (self.next(0, true), 0);
         while at < SLICES {
@@ -99,8 +99,8 @@ impl Slices {
 
 /// The head of a region, in its first slices.
 ///
-/// A slice that is `fresh` or `old` is free and has bytes of an earlier piece; one that is free alone has zeros and takes
-/// no memory.
+/// A `fresh` or `old` slice is free and has bytes of an earlier piece; a slice in `free` alone has zeros and
+/// takes no memory.
 struct Region {
     free: Slices,
     /// Given back after the last call of `tend`.
@@ -129,7 +129,7 @@ struct Regions {
 unsafe impl Send for Regions {}
 
 static ALL: Mutex<Regions> = Mutex::new(Regions { list: [ptr::null_mut(); REGIONS], count: 0 });
-/// Slices that are fresh or old.
+/// Fresh and old slices.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 fn lock() -> MutexGuard<'static, Regions> {
@@ -237,7 +237,7 @@ fn page() -> usize {
     })
 }
 
-/// The slices of a run that are whole pages: the kernel takes pages, and parts of one may be others'.
+/// The slices of a run in whole pages: the kernel takes pages, and parts of one may be others'.
 fn whole_pages(at: usize, len: usize, page: usize) -> Range<usize> {
     let slices = page.div_ceil(SLICE);
     let start = at.next_multiple_of(slices);
@@ -316,12 +316,13 @@ pub(super) unsafe fn resize(at: *mut u8, size: usize, wanted: usize) -> bool {
     true
 }
 
-/// Bytes that were given back and are still in memory.
+/// Bytes given back and still in memory.
 pub(super) fn kept_bytes() -> usize {
     KEPT.load(Relaxed) * SLICE
 }
 
-/// Gives to the kernel what was given back before the last call. One thread calls it ten times a second.
+/// Gives slices to the kernel if they were given back before the last call. One thread calls it ten times a
+/// second.
 pub(super) fn tend() {
     let mut number = 0;
     loop {
