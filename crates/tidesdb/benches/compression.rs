@@ -1,5 +1,6 @@
-//! Each method on one block of order lines (numbers, dates, 24 random letters, a comment of six words), at 4 KB and at 16 KB:
-//! time to compress and to decompress it, and, printed, what is left of it. `cargo bench -p tidesdb --bench compression`.
+//! Each method on one block of order lines (numbers, dates, 24 random letters, a comment of six words), at 4
+//! KB and at 16 KB: time to compress and to decompress it, and the compressed size, printed.
+//! `cargo bench -p tidesdb --bench compression`.
 
 #![allow(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! Cost of a lock that nobody contends: taking and giving back one key, of 8 and of 16 bytes, in an
-//! empty and in a full lock table, and a transaction of ten keys. Budget: 120 ns for lock and unlock.
+//! Cost of an uncontended lock: taking and releasing one key, of 8 and of 16 bytes, in an empty and in a full
+//! lock table, and a transaction of ten keys. Budget: 120 ns for lock and unlock.
 
 #![allow(missing_docs)] // criterion's macro makes a public function
 
@@ -20,7 +20,7 @@ fn key16(i: u64) -> [u8; 16] {
     key
 }
 
-/// One lock on a key after the other, given back at once.
+/// One lock on a key after the other, released at once.
 fn measure(c: &mut Criterion, name: &str, locks: &LockManager, owner: &Arc<LockOwner>) {
     locks.lock_table(owner, 1, TableMode::IntentExclusive, Policy::NoWait).expect("IX is free");
     let mut i = 0u64;
@@ -92,7 +92,7 @@ fn transactions(c: &mut Criterion) {
     group.finish();
 }
 
-/// Cost of ranges: a key locked next to ranges of others, and a scan that grows its own.
+/// Cost of ranges: a lock on a key next to others' ranges, and a scan that grows its own range.
 fn ranges(c: &mut Criterion) {
     for others in [1u64, 16] {
         let locks = manager();

@@ -1,8 +1,8 @@
-//! What memtable operations cost: 300,000 16-byte keys with 100-byte values in random order (the setting
-//! of `docs/measured.md`), the same in ascending order, and scans.
+//! Cost of memtable operations: 300,000 16-byte keys with 100-byte values in random order (the setting of
+//! `docs/measured.md`), the same in ascending order, and scans.
 //!
-//! `cargo bench --bench memtable`; single-threaded but for the inserts that say otherwise. Measured is
-//! the CPU time of the process, all threads together, so that a shared machine disturbs it less.
+//! `cargo bench --bench memtable`; single-threaded, except for inserts named otherwise. It measures the CPU
+//! time of the process, all threads together, so a shared machine disturbs it less.
 
 #![allow(clippy::unwrap_used)]
 #![allow(missing_docs)] // What criterion's macros make has none.
@@ -67,7 +67,7 @@ const KEYS: usize = 300_000;
 const VALUE: [u8; 100] = [7; 100];
 static NOT_DONE: AtomicBool = AtomicBool::new(false);
 
-/// Random keys: four bytes that all share (an index number), four of little variety, eight random.
+/// Random keys: four bytes shared by all (an index number), four of little variety, eight random.
 fn random_keys(seed: u64) -> Vec<[u8; 16]> {
     let mut rng = StdRng::seed_from_u64(seed);
     (0..KEYS)

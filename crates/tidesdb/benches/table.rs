@@ -28,7 +28,7 @@ use io::{Disk, OpenMode};
 
 const ROWS: u64 = 300_000;
 
-/// Keys as a table with an integer primary key has them: index number, then the number.
+/// Keys of a table with an integer primary key: index number, then the number.
 fn key(i: u64) -> [u8; 12] {
     let mut key = [0; 12];
     key[..4].copy_from_slice(&257u32.to_be_bytes());

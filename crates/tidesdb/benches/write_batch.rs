@@ -1,6 +1,6 @@
-//! Cost of a change in a transaction's private batch: rows in key order, as a load makes them, the entries of
-//! three secondary indexes in random order with them, and looking for one's own changes. A statement over
-//! millions of rows spends most of its time here, where every change is put in the order of keys.
+//! Cost of a change in a transaction's private batch: rows in key order, as in a load; with them, the entries
+//! of three secondary indexes in random order; and searches for own changes. A statement over millions of
+//! rows spends most of its time here, where every change is put in the order of keys.
 
 #![allow(missing_docs)] // criterion's macro makes a public function
 
@@ -10,7 +10,7 @@ use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughpu
 use tidesdb::internal::txn::write_batch::WriteBatch;
 use tidesdb::internal::types::Kind;
 
-/// Rows in a batch: with three indexes about what a write buffer of 64 MB holds.
+/// Rows in a batch: with three indexes about the content of a write buffer of 64 MB.
 const ROWS: u64 = 100_000;
 
 fn scattered(i: u64, salt: u64) -> u64 {

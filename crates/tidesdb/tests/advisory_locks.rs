@@ -1,5 +1,6 @@
-//! Advisory locks of transactions: real locks in every kind of transaction, kept until it ends, without effect on what
-//! it reads and writes. `lock/advisory_test.rs` has their conflicts, `prepared/locks.rs` their life over a restart.
+//! Advisory locks of transactions: real locks in every kind of transaction, kept to its end, without effect
+//! on its reads and writes. `lock/advisory_test.rs` has their conflicts, `prepared/locks.rs` their life over
+//! a restart.
 
 mod sim;
 

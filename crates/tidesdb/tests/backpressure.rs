@@ -1,5 +1,5 @@
-//! Writers while a flush does not get on: held back, in the end with an error that says so, and ended by a KILL
-//! wherever they wait; what was answered is there afterwards, and nothing else.
+//! Writers during a stuck flush: held back, in the end with a clear error, and ended by a KILL in any wait.
+//! Afterwards exactly the answered commits are there.
 
 mod sim;
 
@@ -46,7 +46,7 @@ impl Disk for Gate {
 
 const VALUE: [u8; 500] = [7; 500];
 
-/// Opens the gate when it goes, so that a failed test ends.
+/// Opens the gate when dropped, so a failed test ends.
 struct Shut(Arc<Gate>);
 
 impl Drop for Shut {
@@ -55,7 +55,7 @@ impl Drop for Shut {
     }
 }
 
-/// A store whose flushes do not get on, and how many rows it has: most of what fits into its memory.
+/// A store with stuck flushes, and its number of rows: most of what fits into its memory.
 fn full(gate: &Arc<Gate>) -> (Db, Arc<Family>, u64, Shut) {
     let options = Options { write_buffer_size: 256 << 10, ..sim::normal(SyncMode::None) };
     let db = Db::open_on(gate.clone(), DIR, options, None).expect("opens");
@@ -154,7 +154,7 @@ fn a_statement_gives_up_after_its_patience_and_the_next_goes_on_when_there_is_ro
     assert_eq!(rows(&db, &family).expect("reads").len() as u64, count + 1);
 }
 
-/// A KILL that comes before a statement has begun ends it where it would wait.
+/// A KILL before the begin of a statement ends the statement at its wait.
 #[test]
 fn a_kill_before_a_statement_ends_its_wait_for_room() {
     let gate = Gate::new(FaultyDisk::new(env("SEED", 1)));

@@ -1,10 +1,10 @@
 //! Backups under writers, on a real disk: each is restored and compared with the model at its moment.
 //!
-//! Writers number their transactions through one locked row, so that the commit order is known: a restored store
-//! must hold exactly the first so many. Alongside them run writers that share nothing (each has its own order),
-//! transactions that outgrow memory, prepared ones, flushes, merges and definitions.
+//! Writers number their transactions through one locked row, so the commit order is known: a restored store
+//! must hold exactly a prefix. Alongside run writers without shared rows (each has its own order),
+//! transactions larger than memory, prepared ones, flushes, merges and definitions.
 //!
-//! `BACKUP_ROUNDS` backups are taken, `BACKUP_SEED` decides what the threads do.
+//! `BACKUP_ROUNDS` is the number of backups, `BACKUP_SEED` seeds the threads.
 
 mod sim;
 
@@ -24,7 +24,7 @@ use tidesdb::{Isolation, Options, SyncMode, TransactionOptions};
 
 const NUMBERED: usize = 3;
 const ALONE: usize = 2;
-/// Every so many-th numbered transaction outgrows memory.
+/// One in so many numbered transactions is larger than memory.
 const LARGE_EVERY: u64 = 29;
 
 fn options() -> Options {
@@ -39,12 +39,12 @@ fn options() -> Options {
     }
 }
 
-/// What a thread does, again and again.
+/// The work of a thread, repeated.
 type Work<'a> = Box<dyn Fn(&mut Rng) + Send + Sync + 'a>;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What numbered transaction `n` does to the rows: all depends on `n` alone.
+/// The changes of numbered transaction `n` to the rows: a function of `n` alone.
 fn changes(n: u64) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let mut rng = Rng(n);
     let (count, len) = if n % LARGE_EVERY == 0 { (150, 900) } else { (1 + rng.below(4), 60) };
@@ -84,7 +84,7 @@ fn number(value: Option<Vec<u8>>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("8 bytes")))
 }
 
-/// What happened, as far as it was answered: lower bounds of what a later backup holds.
+/// The answered events: lower bounds for the content of a later backup.
 #[derive(Default)]
 struct Answered {
     numbered: AtomicU64,
@@ -169,7 +169,7 @@ fn upkeep(db: &Db, families: &Families, rng: &mut Rng) {
     std::thread::sleep(Duration::from_millis(rng.below(40)));
 }
 
-/// Bounds of what a backup may hold: answered before it began, and begun before it had its moment.
+/// Bounds of a backup's content: answered before its begin, and begun before its point.
 struct Bounds {
     numbered: (u64, u64),
     alone: [(u64, u64); ALONE],
@@ -359,7 +359,7 @@ fn owners_files_and_notes_come_back_and_lead_nowhere_else() {
     assert!(db.backup(&at("alias/inside"), BackupOptions::default(), Watch::NONE).is_err());
 }
 
-/// A restore that is interrupted leaves no half of an owner's file: the store is removed, as the message asks, and
+/// An interrupted restore leaves no half of an owner's file. The store is removed, as the message asks, and
 /// the next restore succeeds.
 #[test]
 fn an_interrupted_restore_can_be_repeated() {
@@ -411,7 +411,7 @@ fn an_interrupted_restore_can_be_repeated() {
     assert!(interrupted > 5, "{interrupted} places");
 }
 
-/// One family comes without the files of others; work on the store that this makes does not touch the backup.
+/// One family comes without the files of others; work on the resulting store does not touch the backup.
 #[test]
 fn a_part_of_a_backup_reads_as_the_whole_and_leaves_it_alone() {
     let directory = tempfile::tempdir().expect("directory");

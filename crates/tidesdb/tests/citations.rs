@@ -1,23 +1,23 @@
 //! Comments and documents name files and sections of documents: each of them exists.
 //!
-//! Read are the comments of code in `crates/`, `plugin/`, `scripts/` and `experiments/`, and the documents in
-//! `docs/` and at the top. A path counts as there when a file or folder of the project has it, seen from the top,
-//! from the citing file's folder, or as the end of a longer path. Code blocks of documents are not read.
+//! Covers the comments of code in `crates/`, `plugin/`, `scripts/` and `experiments/`, and the documents in
+//! `docs/` and at the top. A path exists if a file or folder of the project has it, from the top, from the
+//! citing file's folder, or as the end of a longer path. Code blocks of documents are not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Folders at the top; a path that begins with one names a file or folder of ours.
+/// Folders at the top; a path beginning with one names a file or folder of the project.
 const TOP: [&str; 5] = ["crates/", "docs/", "experiments/", "plugin/", "scripts/"];
 
-/// A path that ends in one of these names a file.
+/// A path with one of these endings names a file.
 const ENDINGS: [&str; 10] = [".md", ".rs", ".cc", ".h", ".sh", ".pl", ".py", ".mjs", ".toml", ".mk"];
 
-/// Folders that hold nothing of the project.
+/// Folders without project files.
 const NOT_OURS: [&str; 6] = [".git", "target", "build", ".run", "node_modules", "__pycache__"];
 
-/// Files of the server's source, of Rust's and of made-up runs that comments name: there is no such file here.
+/// Files of the server's source, of Rust's and of made-up runs named in comments: they do not exist here.
 const ELSEWHERE: [&str; 13] = [
     // Of a kept run, of a user, of SQLAlchemy.
     "rules/alignment.toml",
@@ -35,10 +35,10 @@ const ELSEWHERE: [&str; 13] = [
     "build/",
 ];
 
-/// What leads out of the project.
+/// Paths out of the project.
 const FORBIDDEN: [&str; 4] = ["/work/", "../shared", "shared/design", "house.md"];
 
-/// The project's files, by path from the top; of documents the text too.
+/// The project's files, by path from the top; for documents the text too.
 #[derive(Default)]
 struct Tree {
     files: BTreeMap<String, String>,
@@ -75,7 +75,7 @@ impl Tree {
         tree
     }
 
-    /// The file or folder that `path`, named in the file `from`, stands for.
+    /// The file or folder meant by `path`, named in the file `from`.
     fn resolve(&self, path: &str, from: &str) -> Option<String> {
         let path = path.trim_end_matches('/');
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -97,7 +97,7 @@ impl Tree {
             || self.decision(path).is_some()
     }
 
-    /// `docs/design/0012` stands for the file that begins so.
+    /// `docs/design/0012` means the file with this beginning.
     fn decision(&self, path: &str) -> Option<String> {
         let number = path.strip_prefix("docs/design/").filter(|n| n.len() == 4)?;
         number.bytes().all(|b| b.is_ascii_digit()).then_some(())?;
@@ -122,7 +122,7 @@ fn join(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Text that belongs together (a comment, a paragraph) in one line, and the line of the file that it begins at.
+/// Text of one comment or paragraph in one line, and its first line in the file.
 struct Block {
     line: usize,
     text: String,
@@ -151,7 +151,7 @@ impl Blocks {
     }
 }
 
-/// The comments of a source file; `marks` begin a comment that ends with its line.
+/// The comments of a source file; `marks` begin a comment up to the line's end.
 fn comments(source: &str, marks: &[&str], blocks_too: bool) -> Vec<Block> {
     let mut blocks = Blocks::default();
     let mut inside = false;
@@ -219,7 +219,7 @@ fn blocks_of(path: &str, text: &str) -> Vec<Block> {
     }
 }
 
-/// A path with what stands behind it.
+/// A path with the section or title cited after it.
 #[derive(Debug, PartialEq)]
 struct Citation {
     path: String,
@@ -318,7 +318,7 @@ fn sections_behind(text: &str) -> Vec<String> {
     }
 }
 
-/// The heading, or the term that the document defines, in `"Recovery"`, `, "Recovery"` or `("Recovery")`.
+/// The heading, or the term defined in the document, in `"Recovery"`, `, "Recovery"` or `("Recovery")`.
 fn title_behind(text: &str) -> Option<String> {
     let text = text.trim_start_matches([',', ' ', '(']);
     let (title, _) = text.strip_prefix('"')?.split_once('"')?;
@@ -364,7 +364,7 @@ fn has_section(document: &str, section: &str) -> bool {
     false
 }
 
-/// Whether a path that does not exist stands for any of many, as in `results/NAME`.
+/// Whether a missing path is a placeholder for many, as in `results/NAME`.
 fn is_placeholder(path: &str) -> bool {
     let mut run = 0;
     path.chars().any(|c| {
@@ -373,7 +373,7 @@ fn is_placeholder(path: &str) -> bool {
     }) && !["README", "CHANGELOG", "CONTRIBUTING", "LICENSE"].iter().any(|name| path.contains(name))
 }
 
-/// Why a citation in `from` is wrong, if it is.
+/// The fault of a citation in `from`, if it has one.
 fn complaint(tree: &Tree, from: &str, citation: &Citation) -> Option<String> {
     let Citation { path, anchor, sections, title } = citation;
     if ELSEWHERE.iter().any(|prefix| path.starts_with(prefix)) {
@@ -410,7 +410,7 @@ fn complaint(tree: &Tree, from: &str, citation: &Citation) -> Option<String> {
     (!there).then(|| format!("{file} has no heading {title:?}"))
 }
 
-/// Everything that is wrong in a file.
+/// All faults of a file.
 fn complaints(tree: &Tree, path: &str, text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for block in blocks_of(path, text) {

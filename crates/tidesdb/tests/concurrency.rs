@@ -1,8 +1,8 @@
-//! Threads against one store, with constants so small that memtables rotate and files merge all the time:
-//! snapshots hold still, no update is lost, indexes agree with their tables, scans miss nothing.
+//! Threads against one store, with constants so small that memtables rotate and files merge all the time.
+//! Snapshots hold still, no update is lost, indexes agree with their tables, scans miss nothing.
 //!
-//! `CONCURRENCY_MS` is the time of each test in milliseconds, `CONCURRENCY_SEED` decides what the threads
-//! do (not how they interleave).
+//! `CONCURRENCY_MS` is the time of each test in milliseconds, `CONCURRENCY_SEED` seeds the threads (not their
+//! interleaving).
 
 mod sim;
 
@@ -17,7 +17,7 @@ use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, OnMissing, ReadMode, Transaction};
 use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
-/// What a thread does, again and again.
+/// The work of a thread, repeated.
 type Work<'a> = Box<dyn Fn(&mut Rng) + Sync + 'a>;
 
 struct Bench {
@@ -117,7 +117,7 @@ fn number(value: &[u8]) -> u64 {
     u64::from_le_bytes(value[..8].try_into().expect("8 bytes"))
 }
 
-/// A value that begins with a number; its length varies so that memtables fill.
+/// A value with a number at its start; its length varies to fill memtables.
 fn with_number(n: u64, rng: &mut Rng) -> Vec<u8> {
     let mut value = n.to_le_bytes().to_vec();
     value.resize(8 + rng.below(100) as usize, n as u8);
@@ -372,8 +372,8 @@ fn an_index_agrees_with_its_table_in_every_snapshot() {
 /// Values of a unique index; there are half as many rows more.
 const UNIQUE_VALUES: u64 = 16;
 
-/// Rows with a unique value each, written as the plugin writes them: whoever comes at whatever level, no two
-/// committed rows ever have the same.
+/// Rows with a unique value each, written as the plugin writes them: at any level, no two committed rows ever
+/// have the same value.
 #[test]
 fn a_unique_index_has_each_value_once() {
     for optimistic in [false, true] {

@@ -1,11 +1,10 @@
 //! Crashes of the whole engine on the faulty disk. Short programs crash at every call to the disk, in
 //! every way, and again inside recovery; random programs crash at random calls, life after life.
 //!
-//! What is demanded after each crash: the store opens; its content is a prefix of the commit order that
-//! has everything that was promised (all that was answered, after a killed process; all that was answered
-//! in FULL, after a power cut); no transaction is there by half; prepared transactions that were answered
-//! and not decided wait for their decision; no counter hands a value out twice; what recovery showed once
-//! stays; no file is left over.
+//! After each crash: the store opens. Its content is a prefix of the commit order with every promised commit:
+//! all answered ones after a killed process, all answered in FULL after a power cut. No transaction is there
+//! by half. Answered and undecided prepared transactions wait for their decision. No counter hands a value
+//! out twice. State shown by one recovery stays. No unused file is left.
 //!
 //! `CRASH_SEEDS` runs more random programs, `CRASH_SEED` repeats one, `CRASH_STRIDE` (1: every call) thins
 //! out the enumeration.
@@ -60,8 +59,8 @@ fn attempt<T>(what: impl Fn() -> String, work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Calls that opening a new store takes: a crash among them leaves nothing to speak of, and is tried in
-/// one program only.
+/// Number of calls of opening a new store: a crash among them leaves almost nothing, and is tried in one
+/// program only.
 fn calls_of_opening(options: &Options) -> u64 {
     let disk = FaultyDisk::new(1);
     let db = open(&disk, options).expect("opens");
@@ -188,7 +187,7 @@ fn a_failing_call_loses_nothing_that_was_answered() {
     println!("{failures} failing calls");
 }
 
-/// A test of the tests: a disk whose syncs of one kind do nothing loses something that they notice.
+/// A test of the tests: on a disk whose syncs of one kind do nothing, they notice the loss.
 #[test]
 fn every_kind_of_sync_is_missed_when_it_lies() {
     let kinds = [

@@ -1,5 +1,5 @@
-//! Damage in a table file: it is told, by the name of the file, wherever it is met; nothing wrong is handed
-//! out or carried on; what lies in other files goes on.
+//! Damage in a table file is reported, with the file's name, wherever it is met. No wrong data is returned or
+//! copied; other files stay usable.
 
 mod sim;
 
@@ -164,7 +164,7 @@ fn the_compaction_of_others_goes_on() {
     }
 }
 
-/// The damaged file alone is set aside: the newer runs of its family are merged, so that they do not pile up.
+/// Only the damaged file is set aside: the newer runs of its family are merged, so they do not pile up.
 #[test]
 fn the_other_runs_of_the_damaged_family_are_merged() {
     let disk = FaultyDisk::new(1);
@@ -199,8 +199,8 @@ fn told() -> (tidesdb::LogSink, Arc<Mutex<Vec<String>>>) {
     (sink, told)
 }
 
-/// A family whose only run is small, so that the next flush would merge it, and damaged; one that is whole. Returns the
-/// rows of the latter and the damaged file.
+/// A family with a single, small and damaged run, due to be merged by the next flush; and an undamaged
+/// family. Returns the rows of the latter and the damaged file.
 fn small_run(disk: &FaultyDisk) -> (Vec<Row>, PathBuf) {
     let db = open(disk, &options()).expect("opens");
     let small = db.create_family(b"small", sim::tiny_family()).expect("creates");
@@ -220,8 +220,8 @@ fn small_run(disk: &FaultyDisk) -> (Vec<Row>, PathBuf) {
     (rows, file)
 }
 
-/// A flush merges small runs of level 0 with what it writes: damage in one of them keeps neither the memtable from
-/// the disk nor the others from being written to.
+/// A flush merges small runs of level 0 with its memtable. Damage in one of them keeps neither the memtable
+/// from the disk nor the others from being merged.
 #[test]
 fn a_flush_goes_on_without_the_damaged_small_run() {
     let disk = FaultyDisk::new(1);
@@ -247,8 +247,8 @@ fn a_flush_goes_on_without_the_damaged_small_run() {
     db.close().expect("closes");
 }
 
-/// An I/O error of the file that a flush writes is no damage of its inputs: nothing is set aside, the flush is tried
-/// again.
+/// An I/O error of the flush's own output is no damage of its inputs: nothing is set aside, the flush is
+/// tried again.
 #[test]
 fn an_error_of_the_new_file_sets_nothing_aside() {
     let disk = FaultyDisk::new(1);
@@ -268,7 +268,7 @@ fn an_error_of_the_new_file_sets_nothing_aside() {
     assert_eq!(db.family_stats(&good).expect("counts").runs, 2, "the memtable, and one run of both flushes");
 }
 
-/// The same for what the log holds when the store is opened after a crash.
+/// The same for the log's content at an opening after a crash.
 #[test]
 fn a_store_with_a_damaged_small_run_opens() {
     let disk = FaultyDisk::new(1);
@@ -286,14 +286,15 @@ fn a_store_with_a_damaged_small_run_opens() {
     db.close().expect("closes");
 }
 
-/// Between the tables that a flush merges with the next and those that have files of their own.
+/// More rows than in a table merged by a flush with the next one, fewer than in a table with a file of its
+/// own.
 const SHARED_ROWS: u32 = 300;
 
 fn sharing() -> Options {
     Options { write_buffer_size: 512 << 10, ..options() }
 }
 
-/// Files that four families share, of which all but the first were dropped: each is worth rewriting. Returns the files.
+/// Files shared by four families, with all but the first dropped: each is worth rewriting. Returns the files.
 fn sparse(disk: &FaultyDisk, names: &[&str]) -> Vec<PathBuf> {
     let db = open(disk, &sharing()).expect("opens");
     let gone = |name: &str| ["x", "y", "z"].map(|other| format!("{name}-{other}"));

@@ -1,7 +1,7 @@
-//! Ranges of deleted keys that scans jump over: with inserts into them, at any place and at any moment, a scan
-//! finds what point reads of the same snapshot find, and a consumer finds what was there before it looked.
+//! Ranges of deleted keys and the scans that jump over them, with inserts at any place and at any moment. A
+//! scan finds the same as point reads of its snapshot, and a consumer finds every row from before its scan.
 //!
-//! `DEAD_SEED` decides what random threads do, `DEAD_MS` how long in milliseconds.
+//! `DEAD_SEED` seeds the random threads, `DEAD_MS` is their time in milliseconds.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
-/// Keys that there may be.
+/// Number of possible keys.
 const KEYS: u64 = 400;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -77,7 +77,7 @@ impl Bed {
     }
 }
 
-/// Inserts at random places alongside deletions from both ends; all snapshots are looked at in both ways.
+/// Inserts at random places alongside deletions from both ends; all snapshots are read in both ways.
 #[test]
 fn a_scan_finds_what_point_reads_find() {
     let (seed, bed) = (number("DEAD_SEED", rand::random()), Bed::new());
@@ -138,8 +138,8 @@ fn compare(bed: &Bed, forward: bool) {
     txn.rollback().expect("rolls back");
 }
 
-/// One consumer takes the first row, or the last one, under its lock; what was inserted before it looked is
-/// never passed over.
+/// One consumer takes the first row, or the last one, under its lock; a row inserted before its scan is never
+/// passed over.
 #[test]
 fn a_consumer_finds_what_was_there_before_it_looked() {
     let (seed, bed) = (number("DEAD_SEED", rand::random()), Bed::new());

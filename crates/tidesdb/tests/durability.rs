@@ -1,5 +1,5 @@
-//! What is left of an answered commit after a killed process and after a power cut that takes all that was
-//! not synced: by the store's mode, by the modes of the families that it touches, and by its own request.
+//! The survival of an answered commit after a killed process, and after a power cut without any unsynced
+//! bytes: by the store's mode, by the modes of its families, and by its own request.
 
 mod sim;
 
@@ -13,7 +13,7 @@ use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::{FamilyOptions, Options, SyncMode, TransactionOptions};
 
-/// How long a background sync is waited for.
+/// Longest wait for a background sync.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn family(db: &Db, name: &str, sync_mode: Option<SyncMode>) -> Arc<Family> {
@@ -32,7 +32,7 @@ fn commit(db: &Db, families: &[&Arc<Family>], key: &str, asked: Option<SyncMode>
     txn.commit().expect("commits");
 }
 
-/// The keys that a family has once the machine has died in this way.
+/// A family's keys after the machine's death in this way.
 fn left(disk: &FaultyDisk, options: &Options, name: &str, crash: Crash) -> Vec<String> {
     let db = open(&disk.crash(crash), options).expect("opens");
     let family = db.family(name.as_bytes()).expect("there");

@@ -1,7 +1,7 @@
-//! Counts of rows: what `family_stats` says against what a scan finds, through random programs of writers that say
-//! what their changes do, with savepoints, spilled and prepared transactions, flushes, merges, dictionary changes,
-//! restarts and crashes at random calls to the disk. `FIGURES_SEEDS=20000` makes the random test longer,
-//! `FIGURES_SEED` repeats one.
+//! Counts of rows: `family_stats` against a scan, in random programs whose writers declare the effect of
+//! their changes. Savepoints, spilled and prepared transactions, flushes, merges, dictionary changes,
+//! restarts and crashes at random calls to the disk come in between. `FIGURES_SEEDS=20000` makes the random
+//! test longer, `FIGURES_SEED` repeats one.
 
 mod sim;
 
@@ -21,7 +21,7 @@ use sim::{begin, begin_as, env, open, rows, tiny, tiny_family, Rng};
 
 const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
 
-/// Keys come in ranges; one with an undecided transaction is that transaction's.
+/// Keys come in ranges; a range with an undecided transaction belongs to it.
 const RANGES: u64 = 6;
 const RANGE: u64 = 40;
 
@@ -33,12 +33,12 @@ fn xid(range: u64) -> Vec<u8> {
     format!("x{range}").into_bytes()
 }
 
-/// What a scan finds is what the count says.
+/// The count must equal the result of a scan.
 fn check(db: &Db) {
     agree(db).expect("reads");
 }
 
-/// The same, where the disk may fail.
+/// The same, on a possibly failing disk.
 fn agree(db: &Db) -> Result<()> {
     for name in db.family_names(b"") {
         let family = db.family(&name)?;
@@ -50,7 +50,7 @@ fn agree(db: &Db) -> Result<()> {
     Ok(())
 }
 
-/// The keys that exist, by family.
+/// The existing keys, by family.
 type Live = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 
 fn live(db: &Db) -> Result<Live> {
@@ -61,7 +61,7 @@ fn live(db: &Db) -> Result<Live> {
     db.family_names(b"").iter().map(keys).collect()
 }
 
-/// One change of a random key, said as it is.
+/// One change of a random key, declared truthfully.
 fn change(
     rng: &mut Rng,
     txn: &mut Transaction,
@@ -120,7 +120,7 @@ fn change(
     Ok(())
 }
 
-/// Statements of a transaction, some undone; what exists when it commits.
+/// Statements of a transaction, some undone; returns the existing keys at its commit.
 fn changes(rng: &mut Rng, db: &Db, txn: &mut Transaction, range: u64, before: &Live) -> Result<Live> {
     let families: Vec<Arc<Family>> = before.keys().map(|name| db.family(name).expect("there")).collect();
     let mut now = before.clone();
@@ -156,7 +156,7 @@ fn changes(rng: &mut Rng, db: &Db, txn: &mut Transaction, range: u64, before: &L
 struct World {
     db: Db,
     live: Live,
-    /// Undecided transactions: with their owner, or found.
+    /// Undecided transactions: with their owner, or found by recovery.
     undecided: BTreeMap<u64, Option<Transaction>>,
 }
 

@@ -1,5 +1,5 @@
-//! Many keys looked for in one go are found as one by one: in memtables, tables of all levels, the transaction's own
-//! changes in memory and in runs, with deletions, several versions and entries that expire.
+//! Many keys are found in one call as one by one: in memtables, tables of all levels, the transaction's own
+//! changes in memory and in runs, with deletions, several versions and expiring entries.
 //!
 //! `FIND_ALL_SEEDS` is the number of programs, `FIND_ALL_SEED` repeats one.
 
@@ -38,7 +38,7 @@ fn asked(rng: &mut Rng) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Returns how many were there.
+/// Returns the number of keys found.
 fn compare(txn: &mut Transaction, family: &Arc<Family>, keys: &[Vec<u8>], seed: u64) -> usize {
     let mut answers = Vec::new();
     txn.find_all(family, keys.iter().map(Vec::as_slice), |answer| answers.push(answer)).expect("looks");

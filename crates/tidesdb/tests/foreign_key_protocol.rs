@@ -2,11 +2,12 @@
 //! time, and over restarts with prepared transactions. Parents and children are keys of two families; a third, without
 //! entries, has the parents' advisory locks (`docs/protocols.md` 4.14).
 //!
-//! - A child's insertion takes the parent's advisory lock shared. Then it looks for the parent, by a current read. Where
-//!   there is none it locks the parent's row shared, which waits for an inserter, and looks again. A statement of several
-//!   children may write all of them first.
-//! - A parent's deletion takes its advisory lock exclusively. Then it looks for children, by a current read. One that it
-//!   finds it locks shared, which waits for a deleter, and looks again. A child that is still there refuses it.
+//! - A child's insertion takes the parent's advisory lock shared. Then it looks for the parent, by a current
+//!   read. If there is none, it locks the parent's row shared, waiting for an inserter, and looks again. A
+//!   statement of several children may write all of them first.
+//! - A parent's deletion takes its advisory lock exclusively. Then it looks for children, by a current read.
+//!   It locks a found one shared, waiting for a deleter, and looks again. A child still there refuses the
+//!   deletion.
 //! - A child's deletion and a parent's insertion take no advisory lock.
 //!
 //! `FOREIGN_KEY_SEEDS` is the number of programs, `FOREIGN_KEY_SEED` repeats one (not how its threads interleave).
@@ -30,20 +31,20 @@ use tidesdb::{Error, Isolation, Result, SyncMode, TransactionOptions};
 
 const THREADS: u64 = 4;
 const TRANSACTIONS: u64 = 50;
-/// So few that everybody meets.
+/// So few that all threads meet.
 const PARENTS: u64 = 3;
 const CHILDREN: u64 = 3;
-/// Prepared transactions that wait for a decision at a time, more or less: each blocks a parent or two.
+/// Prepared transactions waiting for a decision at a time, more or less: each blocks a parent or two.
 const UNDECIDED: usize = 2;
 
-/// Whether the protocol is kept, or broken to see that this is noticed.
+/// Whether the protocol is kept, or broken to see whether the test notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Taken,
     LeftOut,
 }
 
-/// What became of statements and transactions that were not rolled back.
+/// The outcomes of statements and transactions without a rollback.
 #[derive(Debug, Default)]
 struct Counts {
     commits: AtomicU64,
@@ -77,7 +78,7 @@ struct Model {
     found: AtomicBool,
 }
 
-/// A thread less, also when it panics.
+/// Counts a thread down, on a panic too.
 struct CountDown<'a>(&'a AtomicU64);
 
 impl Drop for CountDown<'_> {
@@ -98,7 +99,7 @@ fn may_be_retried(error: &Error) -> bool {
     matches!(error, Error::Conflict | Error::Deadlock | Error::LockTimeout)
 }
 
-/// Lets others run between a look and the change that relies on it.
+/// Lets others run between a look and the change based on it.
 fn pause(rng: &mut Rng) {
     match rng.below(4) {
         0 => std::thread::sleep(Duration::from_micros(rng.below(300))),
@@ -208,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Runs statements, of which some are undone; gives the ends of the others.
+    /// Runs statements, some of them undone; returns the ends of the others.
     fn statements(&self, txn: &mut Transaction, rng: &mut Rng) -> Result<Vec<Done>> {
         let mut done = Vec::new();
         let mut savepoints = Vec::new();
@@ -294,7 +295,7 @@ impl Model {
         }
     }
 
-    /// Decides one of the prepared transactions that nobody owns.
+    /// Decides one of the ownerless prepared transactions.
     fn decide(&self, rng: &mut Rng) {
         let Some(xid) = self.db.prepared().into_iter().next() else { return };
         let decided = match rng.one_in(3) {
@@ -338,7 +339,8 @@ impl Model {
     }
 }
 
-/// Two rounds with a crash between them, and the decision of all that is left. Whether a child without a parent was found.
+/// Two rounds with a crash between them, and the decision of all remaining transactions. Whether a child
+/// without a parent was found.
 fn finds_an_orphan(seed: u64, guard: Guard, counts: &Arc<Counts>) -> bool {
     let disk = FaultyDisk::new(seed);
     let model = Model::open(&disk, guard, counts.clone());

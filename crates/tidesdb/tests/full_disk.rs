@@ -1,5 +1,6 @@
-//! A store on a full disk: it opens with all that it holds, a family can be dropped, and when space comes back
-//! writes go on. Nothing is lost on the way, whichever call finds the disk full and wherever the machine dies.
+//! A store on a full disk: it opens with all its content, a family can be dropped, and writes go on once
+//! there is space. Nothing is lost on the way, for any call with a full disk and any moment of the machine's
+//! death.
 
 mod sim;
 
@@ -21,8 +22,9 @@ fn options() -> Options {
     Options { compaction_threads: 0, ..sim::tiny(SyncMode::Full) }
 }
 
-/// A store whose process died: a family in files, one in the log alone, a prepared transaction, an overwritten
-/// row, and two transactions that outgrew memory: one committed between small ones, one prepared.
+/// A store after its process died: a family in files, one only in the log, a prepared transaction, an
+/// overwritten row, and two transactions larger than memory. One of these is committed between small ones,
+/// one prepared.
 fn died(seed: u64) -> (FaultyDisk, Vec<Row>) {
     died_with(seed, &options())
 }
@@ -73,7 +75,7 @@ fn died_with(seed: u64, options: &Options) -> (FaultyDisk, Vec<Row>) {
     (after, expected)
 }
 
-/// Families of transactions that outgrew memory.
+/// Families of transactions larger than memory.
 const LARGE: [&[u8]; 2] = [b"large1", b"large2"];
 
 /// The rows of one.
@@ -98,7 +100,7 @@ fn fill(disk: &FaultyDisk) {
     disk.set_capacity(Some(used));
 }
 
-/// What was not in files when the process died.
+/// The content not in files when the process died.
 fn used(disk: &FaultyDisk) -> u64 {
     disk.files().iter().map(|path| disk.contents(path).map_or(0, |bytes| bytes.len() as u64)).sum()
 }
@@ -115,7 +117,7 @@ fn put(db: &Db, key: &[u8]) -> tidesdb::Result<()> {
     put.and_then(|()| txn.commit().map(|_| ()))
 }
 
-/// Cuts that the manifest lists.
+/// Cuts in the manifest.
 fn cuts(disk: &FaultyDisk) -> usize {
     let shared: Arc<dyn Disk> = disk.shared();
     let tables = TableStore::new(shared.clone(), Path::new(DIR), 8);
@@ -392,7 +394,7 @@ fn a_family_is_dropped_when_neither_disk_nor_memory_has_room() {
     put(&db, b"zz").expect("there is room");
 }
 
-/// A store of which nothing is to be flushed, with more prepared than a segment of the log takes.
+/// A store without anything to flush, with more prepared transactions than a segment of the log takes.
 #[test]
 fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() {
     let options = Options { write_buffer_size: 1 << 20, ..options() };
@@ -425,7 +427,8 @@ fn prepared_transactions_that_find_no_room_in_the_new_log_stay_in_the_old_one() 
     }
 }
 
-/// Flushes find room, merges do not: writers that level 0 stops are told why, and go on when there is space.
+/// Flushes find room, merges do not: writers stopped by level 0 get the reason, and go on when there is
+/// space.
 #[test]
 fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
     let disk = FaultyDisk::new(77);
@@ -473,8 +476,8 @@ fn writers_that_wait_for_a_merge_without_room_are_told_that_the_disk_is_full() {
     }
 }
 
-/// What a merge wrote before it found no space is unlinked before it is tried again: else each attempt leaves less
-/// room for the next, and the disk stays full when others make room on it.
+/// The output of a merge without space is unlinked before the next attempt. Otherwise each attempt leaves
+/// less room for the next, and the disk stays full when others make room on it.
 #[test]
 fn merges_that_find_no_space_leave_nothing_behind() {
     let disk = FaultyDisk::new(78);
@@ -516,8 +519,8 @@ fn merges_that_find_no_space_leave_nothing_behind() {
     disk.heal();
 }
 
-/// The most urgent merge wants more space than there is. It fills the disk once, and a smaller one of another family that
-/// gives space back has its turn.
+/// The most urgent merge wants more space than there is. It fills the disk once; then a smaller one of
+/// another family has its turn, and frees space.
 #[test]
 fn a_merge_that_cannot_fit_keeps_no_other_away() {
     let disk = FaultyDisk::new(79);
@@ -567,7 +570,7 @@ fn a_merge_that_cannot_fit_keeps_no_other_away() {
     }
 }
 
-/// An edit whose manifest could not be begun is in none: its tables, and what there is of the manifest, go at once.
+/// An edit with an unwritten manifest is in none: its tables, and the begun manifest, go at once.
 #[test]
 fn a_manifest_that_cannot_be_begun_leaves_no_files() {
     let disk = FaultyDisk::new(3);
@@ -640,7 +643,7 @@ fn a_flush_without_room_is_told_and_counted_once_until_there_is_some() {
     assert_eq!(db.stats().disk_full_count, 1);
 }
 
-/// Nothing merges a table that was dropped: its failed merge keeps nobody waiting, long before its pause is over.
+/// No merge includes a dropped table: its failed merge keeps nobody waiting, long before its pause is over.
 #[test]
 fn a_merge_without_room_whose_table_is_dropped_is_no_full_disk() {
     let disk = FaultyDisk::new(80);

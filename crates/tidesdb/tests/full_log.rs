@@ -1,5 +1,6 @@
-//! A disk that has no room for what the log writes: commits under way wait, others are refused with "disk full" and
-//! undone, and writes go on when there is room, without a restart. Nothing answered is lost, nothing refused is there.
+//! A disk without room for the log's writes. Commits under way wait, others are refused with "disk full" and
+//! undone, and writes go on once there is room, without a restart. Nothing answered is lost, nothing refused
+//! is there.
 
 mod sim;
 
@@ -42,7 +43,7 @@ fn row(n: u8) -> Row {
     (vec![n], vec![n; 300])
 }
 
-/// What a crash now leaves: every answered row, none that was refused.
+/// The state after a crash now: every answered row, none of the refused ones.
 fn check_crash(disk: &FaultyDisk, mode: SyncMode, answered: &[u8], refused: &[u8], context: &str) {
     for crash in [Crash::Kill, Crash::Drop, Crash::Keep, Crash::Tear, Crash::Prefix] {
         let context = format!("{context}, {crash:?}");
@@ -55,7 +56,7 @@ fn check_crash(disk: &FaultyDisk, mode: SyncMode, answered: &[u8], refused: &[u8
     }
 }
 
-/// At each of the log's writes in turn: the commit that meets it waits, another is refused, and both are right
+/// At each of the log's writes in turn: the commit at it waits, another is refused, and both are right
 /// whether the machine dies then or room comes back.
 #[test]
 fn no_room_at_any_write_of_the_log_refuses_commits_and_loses_none() {
@@ -105,7 +106,7 @@ fn no_room_at_any_write_of_the_log_refuses_commits_and_loses_none() {
     }
 }
 
-/// A batch that goes to the log before its order: two-phase, by XA PREPARE, large, and with runs in files.
+/// A batch logged before its order: two-phase, by XA PREPARE, large, and with runs in files.
 #[test]
 fn a_prepare_without_room_is_refused_and_undone() {
     let mut refused = 0;
@@ -245,7 +246,7 @@ fn a_refused_prepare_keeps_no_files() {
     assert!(refused > 10, "{refused}");
 }
 
-/// A flush that waits for the log writes no table each time that it tries.
+/// A flush waiting for the log writes no table at its attempts.
 #[test]
 fn a_flush_without_room_in_the_log_leaves_no_tables() {
     let disk = FaultyDisk::new(1);
@@ -269,7 +270,8 @@ fn a_flush_without_room_in_the_log_leaves_no_tables() {
     assert_eq!(rows(&db, &db.family(b"t").expect("there")).expect("reads"), [row(1), row(2)]);
 }
 
-/// Whoever waits for room when the store closes hears that only a restart knows.
+/// A commit waiting for room when the store closes gets [`Error::OutcomeUnknown`]: only a restart shows its
+/// outcome.
 #[test]
 fn a_close_ends_the_waits_for_room() {
     let disk = FaultyDisk::new(1);

@@ -1,5 +1,5 @@
-//! The order of the engine's rooms: each room uses only rooms before it. The order here is the one that `lib.rs` and
-//! `docs/architecture.md` show. Tests of a room may use any other.
+//! The order of the engine's rooms: each room uses only rooms before it. The order here is the one in
+//! `lib.rs` and `docs/architecture.md`. Tests of a room may use any other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,8 +34,8 @@ const ROOMS: [&str; 23] = [
     "api",
 ];
 
-/// Arrows against the order that still stand, each with the step that removes it. A pair that no code needs any more
-/// fails the test: it is taken out of this list.
+/// Remaining uses against the order, each with the step to remove it. A pair without a use in the code fails
+/// the test: it must leave this list.
 const NOT_YET: [(&str, &str); 0] = [];
 
 /// The room of a file below `src`: its folder, or its own name.
@@ -55,13 +55,13 @@ fn is_test(path: &Path) -> bool {
         || stem.starts_with("test_")
 }
 
-/// The text that is built without tests: up to the module of unit tests, which stands last, and without comments.
+/// The text built without tests: up to the module of unit tests, the last one, and without comments.
 fn code_of(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     text[..end].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms that a text names as `crate::room`, also in a list (`crate::{a, b::c}`).
+/// The rooms named in a text as `crate::room`, or in a list (`crate::{a, b::c}`).
 fn used_rooms(code: &str) -> BTreeSet<String> {
     let name = |text: &str| -> String {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -165,7 +165,7 @@ fn one_module_alone_is_public() {
     );
 }
 
-/// The names that a path or a list after `prefix` begins with: of `std::sync::{Arc, Mutex}` both.
+/// The first names of a path or a list after `prefix`: for `std::sync::{Arc, Mutex}` both.
 fn names_after(code: &str, prefix: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -179,7 +179,7 @@ fn names_after(code: &str, prefix: &str) -> Vec<String> {
     found
 }
 
-/// Why a text may not stand outside of `sync.rs`.
+/// The reason why a text may not stand outside `sync.rs`.
 fn bypasses_sync(code: &str) -> Option<String> {
     if let Some(at) = ["parking_lot", "loom::"].iter().find(|name| code.contains(**name)) {
         return Some((*at).to_string());

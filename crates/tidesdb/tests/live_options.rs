@@ -1,4 +1,4 @@
-//! Options that change while the store is open: bounds, effects, and no answered commit that a change loses.
+//! Options changed while the store is open: bounds, effects, and no answered commit lost by a change.
 
 mod sim;
 
@@ -93,7 +93,7 @@ fn a_smaller_write_buffer_seals_the_memtable_at_the_next_commit() {
     assert_eq!(rows(&db, &t).expect("reads").len(), 60);
 }
 
-/// Level 0 grows while no thread merges, and shrinks once one does; then none is left again.
+/// Level 0 grows without a merging thread, and shrinks once there is one; then none is left again.
 #[test]
 fn compaction_threads_come_and_go() {
     let disk = FaultyDisk::new(1);
@@ -122,7 +122,7 @@ fn compaction_threads_come_and_go() {
     db.close().expect("closes");
 }
 
-/// Commits of some threads while the mode changes all the time, then a power cut that takes all that was not synced.
+/// Commits of some threads while the mode changes all the time, then a power cut without any unsynced bytes.
 /// The phase is odd from the end of a change to FULL until the next change begins.
 #[test]
 fn no_commit_that_was_answered_as_durable_is_lost_at_a_change_of_the_mode() {
@@ -190,7 +190,7 @@ fn no_commit_that_was_answered_as_durable_is_lost_at_a_change_of_the_mode() {
     }
 }
 
-/// The modes differ, so that the test above can fail.
+/// The modes differ, so the test above can fail.
 #[test]
 fn a_weaker_mode_counts_from_the_change_on() {
     let disk = FaultyDisk::new(1);

@@ -10,7 +10,7 @@ use sim::{begin, open};
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::{Compression, FamilyOptions, Options, SyncMode};
 
-/// What is written after it began is not its work: it ends although every step of it finds a new run in level 0.
+/// Later writes are not its work: it ends although every step of it finds a new run in level 0.
 #[test]
 fn it_ends_while_others_write() {
     let disk = FaultyDisk::new(1);
@@ -37,7 +37,7 @@ fn it_ends_while_others_write() {
     assert!(db.tables().iter().any(|table| table.family == family.id() && table.level > 0));
 }
 
-/// However long it takes, nobody is stopped by the runs that pile up above what it holds: they merge among themselves.
+/// However long it takes, the runs piling up above it stop no writer: they merge among themselves.
 #[test]
 fn it_stops_no_writer() {
     let disk = FaultyDisk::new(1);

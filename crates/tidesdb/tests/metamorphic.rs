@@ -1,5 +1,5 @@
-//! One random program, many configurations, one answer: nothing that shapes files, memory or threads may
-//! change what a reader sees.
+//! One random program, many configurations, one answer: options of files, memory or threads must not change
+//! the reads.
 //!
 //! `METAMORPHIC_SEED` repeats one program, `METAMORPHIC_SEEDS` runs more.
 
@@ -16,7 +16,7 @@ use tidesdb::internal::txn::cursor::Start;
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::{Compression, FamilyOptions, Options, SyncMode};
 
-/// A name, and how a store and its families are shaped.
+/// Name and options of a store and its families.
 fn configurations() -> Vec<(&'static str, Options, FamilyOptions)> {
     let (options, family) = (sim::tiny(SyncMode::None), sim::tiny_family());
     let big = Options { write_buffer_size: 4 << 20, block_cache_size: 1 << 20, ..options.clone() };
@@ -58,7 +58,7 @@ struct Player {
     rng: Rng,
     db: Db,
     families: Vec<Arc<Family>>,
-    /// Snapshots that stay open for a while.
+    /// Snapshots open for a while.
     old: Vec<Transaction>,
     answers: Vec<u64>,
 }

@@ -1,5 +1,5 @@
-//! Log files that are gone after a crash: the store is refused, and the error names them; or nothing was in them. A store
-//! that was closed with all in its tables needs none.
+//! Log files missing after a crash: the store is refused, with their names in the error; or they were empty.
+//! A store closed with all its content in tables needs none.
 
 mod sim;
 
@@ -48,7 +48,7 @@ fn remove_log(disk: &FaultyDisk) {
     disk.sync_dir(Path::new(DIR)).expect("syncs");
 }
 
-/// A store that was opened twice and killed with commits in several segments; its rows.
+/// A store opened twice and killed with commits in several segments; its rows.
 fn killed(flush_first: bool) -> (FaultyDisk, Vec<Row>) {
     let disk = FaultyDisk::new(5);
     let db = open(&disk, &options()).expect("opens");
@@ -116,7 +116,7 @@ fn a_missing_directory_is_named_with_all_its_files() {
     }
 }
 
-/// A cut-off file and one with the content of another are as good as none.
+/// A cut-off file and one with the content of another count as missing.
 #[test]
 fn an_emptied_or_overwritten_file_is_missed() {
     let (disk, _) = killed(false);

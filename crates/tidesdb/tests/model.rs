@@ -30,7 +30,7 @@ use tidesdb::{Compression, FamilyOptions, Isolation, Options, SyncMode, Transact
 struct Open {
     txn: Transaction,
     model: ModelTxn,
-    /// A cursor with what it scans and the key it stands on.
+    /// A cursor with its scan and its current key.
     cursor: Option<OpenCursor>,
 }
 
@@ -148,7 +148,7 @@ impl World {
         value
     }
 
-    /// A family that lives, sometimes one that was dropped.
+    /// A live family, sometimes a dropped one.
     fn family(&mut self) -> Option<(u64, Arc<Family>)> {
         let live: Vec<u64> = self.model.names.values().copied().collect();
         let id = if !live.is_empty() && !self.rng.one_in(40) {
@@ -171,7 +171,7 @@ impl World {
         format!("t{}", self.rng.below(5)).into_bytes()
     }
 
-    /// The sequence that a plain read of a transaction reads at; takes the snapshot as the store does.
+    /// The sequence number for a plain read of a transaction; takes the snapshot as the store does.
     fn read_seq(&mut self, at: usize, mode: ReadMode) -> u64 {
         let now = self.model.seq;
         let txn = &mut self.open[at].model;
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// Whether changing a key whose newest version is `newest` is a conflict. `None`: either is right,
-    /// because the versions that would show it may be gone.
+    /// because the deciding versions may be gone.
     fn conflicts(&self, at: usize, family: u64, key: &[u8]) -> Option<bool> {
         let txn = &self.open[at].model;
         let Some(snapshot) = txn.snapshot.filter(|_| txn.isolation >= Isolation::RepeatableRead) else {

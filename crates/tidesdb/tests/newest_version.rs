@@ -1,4 +1,5 @@
-//! Transactions at REPEATABLE READ that take the newest version of a key though their snapshot does not show it.
+//! Transactions at REPEATABLE READ that take the newest version of a key although their snapshot does not
+//! show it.
 
 mod sim;
 
@@ -30,7 +31,7 @@ fn make(disk: &FaultyDisk) -> (Db, Arc<Family>) {
     (db, family)
 }
 
-/// A transaction with a snapshot that is older than `later`.
+/// A transaction with a snapshot older than `later`.
 fn behind(
     db: &Db,
     family: &Arc<Family>,
@@ -97,8 +98,9 @@ fn other_levels_and_optimistic_transactions_compare() {
     }
 }
 
-/// Others keep the gap around an entry, and wait for its row: to put it again must not wait for them. Nor must the
-/// commit where the transaction also inserts without a lock, into a family that is its own.
+/// Others keep the gap around an entry, and wait for its row: a second put of the entry must not wait for
+/// them. The commit must not wait either if the transaction also inserts without a lock, into a family of its
+/// own.
 #[test]
 fn an_entry_that_is_kept_waits_for_nobody() {
     let disk = FaultyDisk::new(3);
@@ -127,7 +129,7 @@ fn an_entry_that_is_kept_waits_for_nobody() {
     reader.rollback().expect("rolls back");
 }
 
-/// What a scan over both versions must give: key, value, in the order of the scan.
+/// The expected result of a scan over both versions: key, value, in the order of the scan.
 fn expected(
     seen: &BTreeMap<Vec<u8>, Vec<u8>>,
     own: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -145,8 +147,8 @@ fn expected(
         .collect()
 }
 
-/// Random changes over a random snapshot, in memory and in runs: a scan gives both versions of each key, whatever
-/// is written while it stands on one of them.
+/// Random changes over a random snapshot, in memory and in runs: a scan gives both versions of each key,
+/// whatever is written while it is on one of them.
 #[test]
 fn a_scan_gives_both_versions_of_a_key() {
     for seed in seeds("BOTH_VERSIONS", 60) {

@@ -1,4 +1,5 @@
-//! A panic of a background thread ends the process: the next start recovers, where writers would wait for ever.
+//! A panic of a background thread ends the process: the next start recovers, whereas writers would wait for
+//! ever.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use tidesdb::{LogLevel, LogSink, Options};
 
 const CHILD: &str = "PANICS_TEST_CHILD";
 
-/// The child of the test: its flush fails, and the sink of that message panics.
+/// The child of the test: its flush fails, and the sink of this message panics.
 #[test]
 fn other_process() {
     if std::env::var(CHILD).is_err() {

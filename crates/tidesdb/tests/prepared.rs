@@ -1,6 +1,6 @@
-//! Prepared transactions that wait for a decision from outside: they hold their locks and nothing else, the
-//! log goes on without keeping its old segments for them, and a crash at any call to the disk loses neither
-//! them nor what was decided.
+//! Prepared transactions waiting for a decision from outside. They hold only their locks. The log goes on
+//! without keeping its old segments for them. A crash at any call to the disk loses neither them nor their
+//! decisions.
 //!
 //! `PREPARED_STRIDE` (1: every call) thins out the crash points.
 
@@ -142,8 +142,8 @@ fn savepoints_outlive_statements_and_end_with_the_transaction() {
     txn.rollback().expect("rolls back");
 }
 
-/// A server may forget savepoints without a release, as of a function that sets two: those that it releases are found
-/// without a look at all others.
+/// A server may forget savepoints without a release, as for a function that sets two: a released one is found
+/// without a search through all others.
 #[test]
 fn a_million_forgotten_savepoints_cost_no_search() {
     let disk = new_store(15, &small(SyncMode::None));
@@ -233,7 +233,7 @@ fn deciders_and_the_log_do_not_disturb_each_other() {
     }
 }
 
-/// On a full disk a prepared transaction can be rolled back; a commit that finds no room leaves it prepared.
+/// On a full disk a prepared transaction can be rolled back; a commit without room leaves it prepared.
 #[test]
 fn a_full_disk_keeps_prepared_transactions_decidable() {
     let options = small(SyncMode::None);
@@ -276,7 +276,7 @@ fn a_full_disk_keeps_prepared_transactions_decidable() {
     recovers(&disk.crash(Crash::Drop), &world, Crash::Drop, true);
 }
 
-/// The space of a spilled transaction that is rolled back is there again with the answer.
+/// The space of a rolled back, spilled transaction is free at the answer.
 #[test]
 fn a_rolled_back_prepare_leaves_no_files() {
     let options = small(SyncMode::None);
@@ -299,8 +299,8 @@ fn a_rolled_back_prepare_leaves_no_files() {
     assert!(tables(&disk) < recovered, "{} of {recovered} tables", tables(&disk));
 }
 
-/// A rollback that was written and not synced is read by an opening, and gone for the next one after a power cut:
-/// until the first has made its own state durable, the runs stay.
+/// A rollback written and not synced is read by an opening, and gone for the next one after a power cut.
+/// Until the first has made its own state durable, the runs stay.
 #[test]
 fn a_rollback_that_no_sync_has_seen_unlinks_no_runs() {
     let options = small(SyncMode::Full);

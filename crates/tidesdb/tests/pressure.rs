@@ -1,5 +1,5 @@
-//! Back-pressure: who is held back goes on when flush and compaction have followed, or is told after its patience;
-//! a stop that nothing would end does not begin.
+//! Back-pressure: a delayed writer goes on once flush and compaction have caught up, or gets an error after
+//! its patience. A stop without an end does not begin.
 
 mod sim;
 
@@ -9,7 +9,7 @@ use sim::open;
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::{FamilyOptions, Options, SyncMode};
 
-/// Writers stop before merging were to begin, by what the family asks for: merging begins where they stop.
+/// The family's options stop writers before merging would begin: merging then begins at the stop.
 #[test]
 fn a_stop_before_the_trigger_ends() {
     let disk = FaultyDisk::new(1);

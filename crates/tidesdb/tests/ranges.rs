@@ -1,7 +1,7 @@
-//! Locking scans from outside: what a scan has read under locks does not change until its transaction ends,
-//! it keeps out what belongs to it and nothing else, and queues of jobs hand out each job once.
+//! Locking scans from outside. Rows read under locks do not change until the transaction ends. A scan keeps
+//! out exactly the keys of its range, and queues of jobs hand out each job once.
 //!
-//! `RANGES_SEED` decides what random tests do, `RANGES_MS` how long threads run in milliseconds.
+//! `RANGES_SEED` seeds the random tests, `RANGES_MS` is the threads' time in milliseconds.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -48,7 +48,7 @@ impl Bed {
         Bed::new(256 << 10).filled(keys)
     }
 
-    /// As [`Bed::with`], of a store in which a transaction of some 25 changes spills.
+    /// As [`Bed::with`], for a store in which a transaction of some 25 changes spills.
     fn tiny(keys: &[&str]) -> Bed {
         Bed::new(4 << 10).filled(keys)
     }
@@ -280,7 +280,7 @@ fn a_key_put_without_a_lock_is_kept_out_by_a_range_at_commit() {
     txn.commit().expect("commits");
 }
 
-/// An old entry that is deleted without a lock lies in another's range: nothing waits for that.
+/// An old entry, deleted without a lock, lies in another's range: nothing waits for it.
 #[test]
 fn a_deletion_without_a_lock_is_not_kept_out_by_a_range_at_commit() {
     for spilled in [false, true] {
@@ -308,7 +308,7 @@ fn a_deletion_without_a_lock_is_not_kept_out_by_a_range_at_commit() {
     }
 }
 
-/// A row log is written without locks, and may be dropped before those who wrote to it commit.
+/// A row log is written without locks, and may be dropped before its writers commit.
 #[test]
 fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
     let bed = Bed::with(&["b"]);
@@ -327,7 +327,7 @@ fn a_commit_locks_nothing_in_a_family_that_was_dropped() {
     assert!(bed.db.stats().locks.bytes <= before);
 }
 
-/// Nor does a transaction so large that its keys are locked by the runs that they go to.
+/// The same for a transaction so large that its keys are locked by their runs.
 #[test]
 fn a_spill_locks_nothing_in_a_family_that_was_dropped() {
     let bytes_of_locks = |drops_one: bool| {
@@ -352,7 +352,7 @@ fn a_spill_locks_nothing_in_a_family_that_was_dropped() {
     assert_eq!(bytes_of_locks(true), bytes_of_locks(false));
 }
 
-/// What a prepared transaction at SERIALIZABLE has read stays as it is over a restart.
+/// Rows read by a prepared transaction at SERIALIZABLE stay unchanged over a restart.
 #[test]
 fn a_prepared_transaction_keeps_its_ranges_over_a_restart() {
     let mut bed = Bed::with(&["b", "f", "m"]);
@@ -404,8 +404,8 @@ fn an_entry_is_kept_out_and_not_compared() {
     txn.commit().expect("commits");
 }
 
-/// Who has read a range inserts into it before those who wait for its end: to go after them would be a
-/// deadlock that nobody needs.
+/// The reader of a range inserts into it before owners waiting for its end: going after them would be a
+/// needless deadlock.
 #[test]
 fn the_owner_of_a_range_inserts_before_those_who_wait_for_it() {
     let bed = Bed::with(&["b"]);
@@ -429,7 +429,7 @@ fn the_owner_of_a_range_inserts_before_those_who_wait_for_it() {
     assert_eq!(bed.db.stats().locks.deadlocks, 0);
 }
 
-/// A lock on the table, an escalated one too, tells nothing of what was committed below it before.
+/// A lock on the table, an escalated one too, says nothing about earlier commits below it.
 #[test]
 fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
     let bed = Bed::with(&["b"]);
@@ -444,7 +444,7 @@ fn a_key_under_a_table_lock_is_compared_with_the_snapshot() {
     assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }
 
-/// So does a lock on the key that was taken without a look at it.
+/// Nor does a lock on the key taken without a look at it.
 #[test]
 fn a_key_that_was_locked_without_a_look_is_compared_with_the_snapshot() {
     let bed = Bed::with(&["b"]);
@@ -458,8 +458,8 @@ fn a_key_that_was_locked_without_a_look_is_compared_with_the_snapshot() {
     assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }
 
-/// The caller locks the row of an entry, and gives it up when there is none: from then on only the range can
-/// keep the entry as it was read.
+/// The caller locks the row of an entry, and releases it if there is none: from then on only the range can
+/// keep the entry unchanged.
 #[test]
 fn an_entry_read_in_a_gap_scan_is_in_the_range_at_once() {
     let bed = Bed::with(&["b", "d", "f"]);
@@ -503,8 +503,8 @@ fn a_row_locked_by_another_is_read_as_committed_and_then_waited_for() {
     });
 }
 
-/// Random scans over random keys: exactly the keys between a scan's beginning and where it stopped are kept
-/// out, and its rows.
+/// Random scans over random keys: a scan keeps out exactly the keys between its beginning and its end, and
+/// its rows.
 #[test]
 fn random_scans_cover_exactly_what_they_passed() {
     let seed = number("RANGES_SEED", 1);
@@ -558,8 +558,8 @@ fn random_scans_cover_exactly_what_they_passed() {
     }
 }
 
-/// Scans under locks alongside inserters and deleters, with memtables in constant rotation: what was read
-/// once is read again.
+/// Scans under locks alongside inserters and deleters, with memtables in constant rotation: a second read
+/// equals the first.
 #[test]
 fn a_range_read_twice_under_locks_is_the_same() {
     let seed = number("RANGES_SEED", 1);
@@ -642,7 +642,7 @@ fn change(bed: &Bed, rng: &mut StdRng) -> Result<(), Error> {
     txn.commit()
 }
 
-/// Workers take the first job, whoever puts new ones in between; each job is done once.
+/// Workers take the first job, alongside inserters of new ones; each job is done once.
 #[test]
 fn a_queue_of_jobs_hands_out_each_once() {
     const JOBS: u32 = 300;

@@ -1,5 +1,5 @@
-//! Stores opened with the option `read_only`: everything is read, nothing is written, neither by a call nor by the
-//! opening. And stores that another process has open: refused by name, in both modes.
+//! Stores opened with the option `read_only`: everything is read, nothing is written, neither by a call nor
+//! by the opening. And stores open in another process: refused by name, in both modes.
 
 mod sim;
 
@@ -24,7 +24,7 @@ fn read_only(options: Options) -> Options {
     Options { read_only: true, ..options }
 }
 
-/// A directory as seen from outside: by name the bytes, inode, mode and time of each entry.
+/// A directory from outside: by name the bytes, inode, mode and time of each entry.
 type Seen = BTreeMap<PathBuf, (Vec<u8>, u64, u32, (i64, i64))>;
 
 fn look(dir: &Path) -> Seen {
@@ -49,7 +49,8 @@ fn assert_same(before: &Seen, dir: &Path) {
     }
 }
 
-/// A store with files, a log that is not in files, counters and a prepared transaction; what its family `t` holds.
+/// A store with files, an unflushed log, counters and a prepared transaction; returns the rows of its family
+/// `t`.
 fn make(dir: &Path, options: &Options) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open(dir, options.clone()).expect("opens");
     let family = db.create_family(b"t", tiny_family()).expect("creates");
@@ -167,7 +168,8 @@ fn a_store_without_a_lock_file_is_read_too() {
     assert_same(&before, home.path());
 }
 
-/// After any crash a read-only opening shows what the next opening for writing shows, and changes nothing of it.
+/// After any crash a read-only opening shows the same as the next opening for writing, and changes nothing of
+/// it.
 #[test]
 fn after_a_crash_a_reader_sees_what_recovery_makes() {
     let dir = Path::new(sim::DIR);
@@ -225,13 +227,13 @@ fn after_a_crash_a_reader_sees_what_recovery_makes() {
     }
 }
 
-/// A process of its own that has a store open; killed when it goes.
+/// Another process with the store open; killed when dropped.
 struct Other(Child);
 
 const CHILD: &str = "READ_ONLY_TEST_CHILD";
 
 impl Other {
-    /// Opens the store in `dir` in a child process, which has written one row if it may.
+    /// Opens the store in `dir` in a child process; the child has written one row, if it may.
     fn with(dir: &Path, mode: &str) -> Other {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "other_process", "--nocapture", "--test-threads=1"])

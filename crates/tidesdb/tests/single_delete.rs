@@ -59,9 +59,9 @@ struct World {
     family: Arc<Family>,
     rng: Rng,
     map: Map,
-    /// Transactions with a snapshot, and what they see.
+    /// Transactions with a snapshot, and their view.
     readers: Vec<(Transaction, Rows)>,
-    /// Pairs that cancelled in the lives before this one.
+    /// Pairs cancelled in earlier lives.
     cancelled: u64,
     backups: u64,
 }
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// A write over what is newer than the snapshot is a conflict, whether that is a row or the lack of one.
+    /// A write over something newer than the snapshot is a conflict, for a row and for a missing one.
     fn check_conflict(&mut self) {
         let key = self.key();
         let mut old = begin(&self.db);
@@ -391,7 +391,7 @@ fn of_rows_that_came_and_went_within_a_memtable_nothing_is_written() {
     db.close().expect("closes");
 }
 
-/// What becomes a single delete, seen by what a flush leaves of it.
+/// The kind of deletion written, seen by the entries left after a flush.
 #[test]
 fn a_deletion_is_single_only_where_one_put_is_proven() {
     type Program = fn(&Db, &Arc<Family>);
@@ -474,7 +474,7 @@ fn a_deletion_is_single_only_where_one_put_is_proven() {
     }
 }
 
-/// The put that a deletion leaves behind in the last level, if the deletion and an insertion over it cancel.
+/// The put left by a deletion in the last level, if the deletion and an insertion over it cancel.
 #[test]
 fn an_insertion_over_an_expired_row_is_one_over_a_row() {
     let (disk, db, family) = with_a_bottom();
@@ -507,7 +507,7 @@ fn an_insertion_without_a_lock_proves_nothing() {
     db.close().expect("closes");
 }
 
-/// A put that `prepare` locks may come over an insertion that was made and committed since.
+/// A put locked only by `prepare` may come over an insertion made and committed since.
 #[test]
 fn a_put_that_is_locked_late_is_marked() {
     let (_disk, db, family) = with_a_bottom();
@@ -548,8 +548,8 @@ fn a_snapshot_between_put_and_deletion_keeps_both() {
     db.close().expect("closes");
 }
 
-/// Threads that change a few keys under locks while the background flushes and merges. Each locked read finds the
-/// state that the last commit of its key left.
+/// Threads change a few keys under locks while the background flushes and merges. Each locked read finds the
+/// state left by the last commit of its key.
 #[test]
 fn under_its_lock_a_key_is_as_its_last_commit_left_it() {
     const KEYS: usize = 12;

@@ -1,5 +1,5 @@
-//! The space of tables that nobody needs any more: what a store of many tables, of dropped ones and of statements taken
-//! back keeps, and when it gives the rest back. Without compression, so that bytes can be counted.
+//! The space of unused tables: how much a store of many tables, of dropped ones and of undone statements
+//! keeps, and when it frees the rest. Without compression, so bytes can be counted.
 
 mod sim;
 
@@ -66,7 +66,7 @@ fn files(disk: &FaultyDisk) -> Vec<PathBuf> {
     names.iter().filter(|name| name.ends_with(".sst")).map(|name| Path::new(DIR).join(name)).collect()
 }
 
-/// Bytes of the table files on the disk, and of the tables that live.
+/// Bytes of the table files on the disk, and of the live tables.
 fn used(db: &Db, disk: &FaultyDisk) -> (u64, u64) {
     // Files may go meanwhile.
     let on_disk =
@@ -96,7 +96,8 @@ fn settle(db: &Db, disk: &FaultyDisk, what: &str) {
     }
 }
 
-/// A thousand tables of 20 KB that share files. One that is dropped is not worth the rewrite of the others; a third is.
+/// A thousand tables of 20 KB in shared files. One dropped table is not worth the rewrite of the others; a
+/// third is.
 #[test]
 fn of_a_thousand_tables_one_is_dropped_and_then_a_third() {
     let disk = FaultyDisk::new(1);
@@ -132,7 +133,7 @@ fn of_a_thousand_tables_one_is_dropped_and_then_a_third() {
     db.close().expect("closes");
 }
 
-/// Under writes nothing is moved for a part of a file that may grow by itself.
+/// Under writes nothing is moved out of a file whose unused part may still grow.
 #[test]
 fn a_busy_store_moves_no_more_than_it_gives_back() {
     let disk = FaultyDisk::new(1);
@@ -199,7 +200,7 @@ fn many_tables_of_all_sizes_settle() {
     db.close().expect("closes");
 }
 
-/// A bulk statement that is undone leaves nothing, by itself or in a transaction that commits; its files are gone with
+/// An undone bulk statement leaves nothing, by itself or in a committed transaction; its files are gone with
 /// the transaction.
 #[test]
 fn a_bulk_statement_taken_back_gives_its_space_back() {

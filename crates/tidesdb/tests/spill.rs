@@ -1,4 +1,4 @@
-//! Transactions that outgrow memory, with bounds so small that nearly every transaction does: against a
+//! Transactions larger than memory, with bounds so small that nearly every transaction spills. Against a
 //! model, through marks, snapshots, restarts and two-phase commits, alongside others, on a full disk.
 //!
 //! `SPILL_SEEDS` runs more random programs, `SPILL_SEED` repeats one.
@@ -23,7 +23,7 @@ use tidesdb::{Compression, Error, FamilyOptions, Isolation, Options, SyncMode, T
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The store, what is committed in it, and transactions that see what was committed when they began.
+/// The store, its committed content, and transactions with a view of the content at their begin.
 struct World {
     disk: FaultyDisk,
     options: Options,
@@ -149,7 +149,7 @@ impl World {
         self.look_back();
     }
 
-    /// Snapshots taken before see what was there then.
+    /// Earlier snapshots see their content.
     fn look_back(&mut self) {
         let mut readers = std::mem::take(&mut self.readers);
         for (txn, then) in &mut readers {
@@ -178,7 +178,7 @@ impl World {
         (self.db, self.families) = make(&self.disk, &self.options);
     }
 
-    /// A small transaction of another client, on keys that the large ones change too.
+    /// A small transaction of another client, on keys also changed by the large ones.
     fn small(&mut self) {
         let mut txn = begin(&self.db);
         for _ in 0..1 + self.rng.below(3) {
@@ -243,7 +243,7 @@ fn step(
     more.then(|| (cursor.row(0).0.to_vec(), cursor.row(0).1.to_vec()))
 }
 
-/// An UPDATE that moves rows ahead of itself and after: the open cursor sees what was spilled meanwhile.
+/// An UPDATE that moves rows ahead of itself and after: the open cursor sees changes spilled meanwhile.
 #[test]
 fn an_open_cursor_sees_what_was_spilled_since() {
     for forward in [true, false] {
@@ -301,7 +301,7 @@ fn an_open_cursor_sees_what_was_spilled_since() {
     }
 }
 
-/// Sums over all accounts, while transactions that spill and small ones move amounts between them.
+/// Sums over all accounts, while spilling and small transactions move amounts between them.
 #[test]
 fn transfers_beside_small_ones_keep_the_sum() {
     const ACCOUNTS: u64 = 60;
@@ -429,7 +429,7 @@ fn what_a_transaction_keeps_in_memory_does_not_grow_with_the_write_buffer() {
     }
 }
 
-/// Level 0 gets one file of a transaction that is just beyond the bound, two of a much larger one.
+/// Level 0 gets one file from a transaction just beyond the bound, two from a much larger one.
 #[test]
 fn a_small_commit_of_runs_is_one_run() {
     for (changes, runs) in [(1200u64, 1), (2400, 1), (4500, 1), (12_100, 2)] {
@@ -448,7 +448,7 @@ fn a_small_commit_of_runs_is_one_run() {
     }
 }
 
-/// Transactions on one table that are large only together spill, and do not stand in each other's way.
+/// Transactions on one table, large only together, spill without holding up each other.
 #[test]
 fn a_crowd_on_one_table_commits() {
     let disk = FaultyDisk::new(9);
@@ -496,7 +496,7 @@ fn a_kill_ends_it() {
     assert_eq!(tables(&disk), before);
 }
 
-/// A disk that is full while a run is written: the statement fails, the transaction goes on.
+/// A full disk during the writing of a run: the statement fails, the transaction goes on.
 #[test]
 fn a_full_disk_fails_the_statement_and_no_more() {
     let disk = FaultyDisk::new(3);
@@ -543,7 +543,7 @@ fn a_full_disk_fails_the_statement_and_no_more() {
     assert_eq!(rows(&db, &families[0]).expect("reads").into_iter().collect::<Map>(), expected);
 }
 
-/// A run that cannot be written leaves nothing, whatever becomes of the transaction.
+/// An unwritable run leaves nothing, whatever becomes of the transaction.
 #[test]
 fn a_run_that_fails_leaves_no_file() {
     let disk = FaultyDisk::new(3);
@@ -570,8 +570,8 @@ fn a_run_that_fails_leaves_no_file() {
     assert_eq!(rows(&db, &families[0]).expect("reads").len(), 60);
 }
 
-/// Values in pieces, compressed and not, of keys that were changed before in the transaction, in the row itself or not,
-/// and are changed after: they are read, cut away, committed and recovered like others.
+/// Values in pieces, compressed and not. Their keys were changed before in the transaction, in the row itself
+/// or not, and are changed after. They are read, cut away, committed and recovered like others.
 #[test]
 fn a_large_row_is_written_from_where_it_is() {
     for compression in [Compression::None, Compression::Lz4] {
@@ -623,7 +623,7 @@ fn a_large_row_is_written_from_where_it_is() {
     }
 }
 
-/// Beyond what they may have together, each open transaction has little in memory.
+/// Above their common bound, each open transaction has little in memory.
 #[test]
 fn many_large_transactions_share_memory() {
     const BUFFER: usize = 1 << 20;
@@ -645,8 +645,8 @@ fn many_large_transactions_share_memory() {
     assert_eq!(rows(&db, &families[0]).expect("reads").len(), 100);
 }
 
-/// A row that alone is larger than the transaction's share of memory, and is refused where it cannot be written, is
-/// undone: its statement may be one of several whose failure somebody catches.
+/// A row larger than the transaction's share of memory and refused at its writing is undone: its statement
+/// may be one of several whose failure somebody catches.
 #[test]
 fn a_large_row_that_cannot_be_written_is_undone() {
     let disk = FaultyDisk::new(3);

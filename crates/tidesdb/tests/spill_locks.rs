@@ -1,4 +1,4 @@
-//! Locks of transactions that outgrow memory: their rows stay theirs, others go on alongside them.
+//! Locks of transactions larger than memory: their rows stay theirs, others go on alongside them.
 
 mod sim;
 mod spilled;
@@ -14,7 +14,7 @@ use tidesdb::internal::txn::cursor::Start;
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, SavepointId, Transaction};
 use tidesdb::{Error, Options, TransactionOptions};
 
-/// REPEATABLE READ: a key that another changed since the snapshot is a conflict.
+/// REPEATABLE READ: a key changed by another since the snapshot is a conflict.
 #[test]
 fn a_lost_update_is_still_a_conflict() {
     let disk = FaultyDisk::new(3);
@@ -39,8 +39,7 @@ fn a_lost_update_is_still_a_conflict() {
     txn.rollback().expect("rolls back");
 }
 
-/// A transaction that spills locks the keys that it writes, and no others: large ones and small ones go on
-/// in one table.
+/// A spilling transaction locks exactly its written keys: large and small ones go on in one table.
 #[test]
 fn large_transactions_share_a_table_and_keep_their_rows() {
     let disk = FaultyDisk::new(11);
@@ -76,7 +75,7 @@ fn large_transactions_share_a_table_and_keep_their_rows() {
     assert!(!small.holds_locks());
 }
 
-/// Two large transactions that want each other's rows: one is the victim of the deadlock, the other commits.
+/// Two large transactions in need of each other's rows: one is the victim of the deadlock, the other commits.
 #[test]
 fn a_deadlock_of_two_large_ones_ends_one() {
     let disk = FaultyDisk::new(12);
@@ -111,7 +110,7 @@ fn a_deadlock_of_two_large_ones_ends_one() {
     assert_eq!(all.iter().filter(|(_, value)| *value == vec![winner; 50]).count(), 200);
 }
 
-/// ROLLBACK TO SAVEPOINT keeps the locks on what it undoes; they go with the transaction.
+/// ROLLBACK TO SAVEPOINT keeps the locks on the undone rows; they go with the transaction.
 #[test]
 fn what_a_savepoint_undoes_stays_locked() {
     for how in [Some(Decided::ByOwner), Some(Decided::ByXid), None] {
@@ -119,7 +118,7 @@ fn what_a_savepoint_undoes_stays_locked() {
     }
 }
 
-/// Who decides an XA-prepared transaction.
+/// The decider of an XA-prepared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Decided {
     ByOwner,
@@ -165,7 +164,7 @@ fn what_a_savepoint_undid_stays_locked(xa_prepared: Option<Decided>) {
     assert!(tables(&disk) <= before + 3, "{xa_prepared:?}: {} files", tables(&disk));
 }
 
-/// Sets a savepoint and puts rows 1 to 399 after it, which take more than the transaction's memory.
+/// Sets a savepoint and puts rows 1 to 399 after it, more than the transaction's memory.
 fn put_after_savepoint(txn: &mut Transaction, family: &Arc<Family>) -> SavepointId {
     let savepoint = txn.savepoint_set().expect("sets");
     for n in 1..400 {
@@ -174,8 +173,8 @@ fn put_after_savepoint(txn: &mut Transaction, family: &Arc<Family>) -> Savepoint
     savepoint
 }
 
-/// A statement that fails gives the space of its files back, and with it the locks on what was in them alone;
-/// what a savepoint undid before it stays locked.
+/// A failed statement frees the space of its files, and the locks on keys only in them; keys undone by an
+/// earlier savepoint stay locked.
 #[test]
 fn a_failed_statement_keeps_what_a_savepoint_locked() {
     let disk = FaultyDisk::new(14);
@@ -202,7 +201,8 @@ fn a_failed_statement_keeps_what_a_savepoint_locked() {
     txn.commit().expect("commits");
 }
 
-/// So does a rollback of the statement after one to a savepoint that was set before it, with no begin between them.
+/// The same for a rollback of the statement after one to a savepoint set before it, without a begin between
+/// them.
 #[test]
 fn a_statement_undone_after_a_savepoint_keeps_what_that_locked() {
     let disk = FaultyDisk::new(20);
@@ -225,8 +225,8 @@ fn a_statement_undone_after_a_savepoint_keeps_what_that_locked() {
     txn.commit().expect("commits");
 }
 
-/// The locks of earlier statements are not those of a statement that fails: a row that was read FOR UPDATE, written by
-/// a statement that spills and fails, is still locked as it was read.
+/// The locks of earlier statements survive a failed statement: a row read FOR UPDATE, then written by a
+/// failing statement that spills, stays locked as read.
 #[test]
 fn a_failed_statement_keeps_what_earlier_ones_locked() {
     let disk = FaultyDisk::new(17);
@@ -269,7 +269,8 @@ fn a_failed_statement_keeps_what_earlier_ones_locked() {
     assert_eq!(all[2].1, b"second");
 }
 
-/// What a savepoint undid in the middle of a run stays locked when a later statement merges that run, and fails.
+/// Keys undone by a savepoint in the middle of a run stay locked when a later statement merges this run, and
+/// fails.
 #[test]
 fn a_merge_in_a_failed_statement_keeps_what_a_savepoint_locked() {
     let disk = FaultyDisk::new(18);
@@ -303,8 +304,8 @@ fn a_merge_in_a_failed_statement_keeps_what_a_savepoint_locked() {
     assert_eq!(rows(&db, a).expect("reads").len(), 5);
 }
 
-/// A statement that fails gives the space of its runs back, and the locks on what was in them alone, also when they were
-/// merged, and the transaction had a change in memory when it began.
+/// A failed statement frees the space of its runs, and the locks on keys only in them. This holds for merged
+/// runs too, and if the transaction had a change in memory at its begin.
 #[test]
 #[ignore = "a merge takes runs of the statement together with the one that holds earlier changes"]
 fn a_failed_statement_gives_back_what_was_merged() {
@@ -326,8 +327,7 @@ fn a_failed_statement_gives_back_what_was_merged() {
     txn.commit().expect("commits");
 }
 
-/// A key that is locked by itself waits and keeps others out, also where entries are locked by the run that they
-/// go to.
+/// A key locked by itself waits and keeps others out, even if entries are locked by their run.
 #[test]
 fn a_key_is_locked_without_a_change() {
     let disk = FaultyDisk::new(15);
@@ -354,8 +354,8 @@ fn a_key_is_locked_without_a_change() {
     assert_eq!(rows(&db, a).expect("reads").len(), 400);
 }
 
-/// A range that was read under locks waits for the rows of a large transaction, and keeps out those that it
-/// writes later, index entries included, which no statement locks.
+/// A range read under locks waits for the rows of a large transaction, and keeps out its later writes, index
+/// entries without a statement's lock included.
 #[test]
 fn ranges_and_large_transactions_meet() {
     for single_statement in [false, true] {
@@ -416,7 +416,7 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
     assert_eq!(all.iter().filter(|(_, value)| value[0] == 1).count(), 200);
 }
 
-/// Two large transactions that are prepared hold their rows in one table, over restarts, and nothing else.
+/// Two large prepared transactions hold exactly their rows in one table, over restarts.
 #[test]
 fn prepared_large_transactions_keep_their_rows_over_a_restart() {
     let disk = FaultyDisk::new(15);

@@ -1,4 +1,4 @@
-//! The store from outside: what is committed is there, also after a restart.
+//! The store from outside: committed rows are there, after a restart too.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn a_snapshot_does_not_move_and_a_write_over_a_newer_version_conflicts() {
     assert_eq!(reader.get(&family, b"a", ReadMode::Snapshot).expect("reads"), Some(b"2".to_vec()));
 }
 
-/// The directory of a store as a kill would leave it, in another place: this process still has the store's lock.
+/// The directory of a store as left by a kill, in another place: this process still has the store's lock.
 fn killed(from: &Path) -> tempfile::TempDir {
     let to = tempfile::tempdir().expect("directory");
     std::fs::create_dir(to.path().join("wal")).expect("makes");
@@ -280,8 +280,8 @@ fn merging_and_verifying_end_when_they_are_interrupted() {
     assert_eq!(rows(&db, &family, true).len(), 1500);
 }
 
-/// A scan reads the files as they were, or anew where its memtable has been written to one. A family that is gone by then
-/// is an error, and not the end of its rows.
+/// A scan reads the files in their former state, or anew once its memtable has been flushed. A dropped family
+/// is an error then, and not the end of its rows.
 #[test]
 fn a_scan_does_not_end_where_its_family_is_dropped() {
     let dir = tempfile::tempdir().expect("directory");

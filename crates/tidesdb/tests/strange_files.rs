@@ -1,5 +1,5 @@
-//! What others do to the directory of a store, on a real disk: they remove the lock file of one that is open, put another
-//! directory in its place, or leave FIFOs and symbolic links where files were.
+//! Others' changes to the directory of a store, on a real disk: they remove the lock file of an open one, put
+//! another directory in its place, or leave FIFOs and symbolic links in place of files.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use tidesdb::internal::backup::{self, Watch};
 use tidesdb::internal::io::{Disk, RealDisk};
 use tidesdb::{Db, Error, Options, StoreIdentity};
 
-/// A refusal that takes longer has waited for something.
+/// A slower refusal has waited for something.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 fn options() -> Options {
@@ -64,8 +64,8 @@ fn a_lock_file_that_is_removed_lets_no_second_store_in() {
     }
 }
 
-/// A copy in the place of the directory: the store that was opened stops within seconds, and nothing that it has
-/// acknowledged is lost to it. The copy keeps every byte.
+/// A copy in the place of the directory: the open store stops within seconds, and loses no acknowledged
+/// commit. The copy keeps every byte.
 #[test]
 fn a_store_whose_directory_is_replaced_stops() {
     let dir = tempfile::tempdir().expect("directory");
@@ -117,14 +117,14 @@ fn names_in(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs `work` in a thread of its own; what hangs fails the test.
+/// Runs `work` in a thread of its own; a hang fails the test.
 fn at_once<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(work()));
     receive.recv_timeout(AT_ONCE).unwrap_or_else(|_| panic!("{what} hangs"))
 }
 
-/// What an opening, a check and a repair say of a store.
+/// The messages of an opening, a check and a repair of a store.
 fn looked_at(home: &Path, repaired: &Path) -> Vec<String> {
     let disk: Arc<dyn Disk> = RealDisk::shared();
     let mut said = Vec::new();

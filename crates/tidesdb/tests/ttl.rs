@@ -48,7 +48,7 @@ fn visible(map: &Map, second: u64) -> Seen {
     map.iter().filter(|(_, row)| live(row.1)).map(|(key, row)| (key.clone(), row.0.clone())).collect()
 }
 
-/// Entries in files that are not tombstones.
+/// Entries in files, other than tombstones.
 fn in_files(db: &Db, family: &Family) -> u64 {
     let of_it = |table: &TableInfo| table.family == family.id();
     db.tables().iter().filter(|s| of_it(s)).map(|s| s.entries - s.tombstones).sum()
@@ -81,12 +81,12 @@ struct World {
 }
 
 impl World {
-    /// The second at which a view that begins now sees.
+    /// The second of a view begun now.
     fn second(&self) -> u64 {
         self.db.expiry_second()
     }
 
-    /// Time passes, in steps shorter than what is reserved of the expiry clock.
+    /// Time passes, in steps shorter than the reserved part of the expiry clock.
     fn forward(&mut self, seconds: u64) {
         forward(&self.disk, seconds);
         self.tend();
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// A key that is to be new: there is one exactly when it lives.
+    /// An insert of a new key: it is a duplicate exactly when the key lives.
     fn insert(&mut self) {
         let key = self.key();
         let expiry = self.second() + 5;
@@ -297,10 +297,10 @@ fn random_programs_agree_with_the_model() {
     assert!(buried > 0, "no merge gave anything back");
 }
 
-/// What a program that crashes knows of its commits.
+/// A crashing program's knowledge of its commits.
 struct Crashing {
     answered: Map,
-    /// The transaction that was not answered.
+    /// The unanswered transaction.
     unanswered: Option<Map>,
 }
 
@@ -339,7 +339,7 @@ impl Crashing {
         Ok(())
     }
 
-    /// The store that a crash left: both families tell the same, before and after everything is merged.
+    /// The store after a crash: both families agree, before and after everything is merged.
     fn check(&self, disk: &FaultyDisk) {
         let (db, families) = make(disk, &options(0));
         let mut seen = Vec::new();
@@ -403,7 +403,7 @@ fn a_crash_at_any_call_leaves_rows_and_entries_that_agree() {
     assert!(crashes > 500 || env("EXPIRY_CRASH_SEEDS", 12) < 12, "{crashes} crashes");
 }
 
-/// Rows of which everything has expired are gone from both families, from files as from reads.
+/// Completely expired rows are gone from both families, from files and from reads.
 #[test]
 fn merges_give_back_the_space_of_what_expired() {
     let disk = FaultyDisk::new(3);
@@ -443,7 +443,7 @@ fn merges_give_back_the_space_of_what_expired() {
     }
 }
 
-/// So it does with a large transaction that a restart found in the log, whose record says nothing of expiries.
+/// The same for a large transaction found in the log by a restart; its record has no expiries.
 #[test]
 fn what_expired_of_a_large_transaction_goes_after_a_restart() {
     let disk = FaultyDisk::new(3);
@@ -471,7 +471,7 @@ fn what_expired_of_a_large_transaction_goes_after_a_restart() {
     db.close().expect("closes");
 }
 
-/// A compaction that is asked for drops what has expired, in the last level too, and few of many as well.
+/// A requested compaction drops expired rows, in the last level too, and few of many as well.
 #[test]
 fn a_compaction_drops_what_expired_in_the_last_level() {
     let disk = FaultyDisk::new(8);
@@ -498,7 +498,7 @@ fn a_compaction_drops_what_expired_in_the_last_level() {
     db.verify(rows).expect("verifies");
 }
 
-/// What a merge has buried in one family does not live again in the other when the wall clock is set back.
+/// A row dropped by a merge in one family does not live again in the other when the wall clock is set back.
 #[test]
 fn a_clock_that_is_set_back_brings_nothing_back() {
     let disk = FaultyDisk::new(4);
@@ -554,7 +554,7 @@ impl Lines {
     }
 }
 
-/// A day ahead, read once, and back: rows written later live as long as they are to, over restarts.
+/// A day ahead, read once, and back: rows written later live for their lifetime, over restarts.
 #[test]
 fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
     let disk = FaultyDisk::new(7);
@@ -624,7 +624,7 @@ fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
     assert_eq!(lines.reports(), 1, "a new lag");
 }
 
-/// The clock was set back while the store was down after a kill: no row comes back that had expired for a reader.
+/// The clock was set back while the store was down after a kill: no row expired for a reader comes back.
 #[test]
 fn a_clock_set_back_over_a_kill_revives_nothing() {
     let disk = FaultyDisk::new(9);
@@ -642,8 +642,8 @@ fn a_clock_set_back_over_a_kill_revives_nothing() {
     assert!(db.expiry_lag() >= 3600, "{}", db.expiry_lag());
 }
 
-/// A transaction with a snapshot sees the rows that it saw, under locks too; at READ COMMITTED each statement looks at
-/// the clock, and so does who reads under locks without a snapshot.
+/// A transaction with a snapshot sees the same rows, under locks too. At READ COMMITTED each statement reads
+/// the clock, and so does a locking read without a snapshot.
 #[test]
 fn a_transaction_has_one_second_and_a_statement_has_one() {
     let disk = FaultyDisk::new(6);

@@ -1,10 +1,10 @@
-//! Files that an earlier build wrote are opened by this one: all that is in them is read, what waits for a decision
-//! is decided, and the store goes on. `fixtures/v1` is a store as a killed process left it, packed; what it holds
-//! is said by the program that made it, [`v1`]; so it is with [`v2`], the first that counts rows, and [`v3`], the first that
-//! lists the files of its log and keeps its dictionary twice.
+//! Files of an earlier build are opened by this one: all content is read, prepared transactions are decided,
+//! and the store goes on. `fixtures/v1` is a packed store, as left by a killed process; its content is given
+//! by its program, [`v1`]. So it is with [`v2`], the first to count rows, and [`v3`], the first to list the
+//! files of its log and to keep its dictionary twice.
 //!
-//! A change of a format keeps these fixtures and programs as they are and gets a directory and a program of its own,
-//! written by `cargo test -p tidesdb --test upgrade make -- --ignored`, which makes those of the newest version.
+//! A change of a format keeps these fixtures and programs unchanged and gets a directory and a program of its
+//! own. `cargo test -p tidesdb --test upgrade make -- --ignored` writes the store of the newest version.
 
 mod sim;
 
@@ -51,12 +51,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Options with which later servers open a store: those of small machines and the defaults.
+/// Options of later servers for a store: those of small machines and the defaults.
 fn ways_to_open() -> [Options; 2] {
     [Options { compaction_threads: 1, ..sim::tiny(SyncMode::Full) }, Options::default()]
 }
 
-/// Opens, compares everything, goes on, and looks once more after a restart.
+/// Opens, compares everything, goes on, and compares again after a restart.
 fn opens(directory: &Path, mut content: Content, options: &Options) {
     let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens");
     content.compare(&db);
@@ -79,7 +79,7 @@ fn stores_of_version_1_are_opened_and_go_on() {
     }
 }
 
-/// What the program makes today is what it says: the test above compares with the right things.
+/// The program's present result equals its declared content: the test above compares with the right content.
 #[test]
 fn the_program_behind_version_1_makes_what_it_says() {
     for options in ways_to_open() {
@@ -89,7 +89,7 @@ fn the_program_behind_version_1_makes_what_it_says() {
     }
 }
 
-/// As [`opens`], and the counts of rows are right all the way.
+/// As [`opens`], and the counts of rows are right at every step.
 fn opens_counted(directory: &Path, mut content: Content, options: &Options) {
     let db = tidesdb::internal::db::Db::open(directory, options.clone()).expect("opens");
     content.compare(&db);
@@ -144,7 +144,8 @@ fn the_program_behind_version_3_makes_what_it_says() {
     opens_counted(&directory.path().join("store"), v3::content(), &options);
 }
 
-/// All puts of earlier builds in families of users say that they may lie on others: no single delete goes together with one of them.
+/// All puts of earlier builds in families of users are marked "may overwrite": no single delete cancels with
+/// one of them.
 #[test]
 fn puts_of_earlier_builds_never_cancel() {
     for (version, mut content) in [("v1", v1::content()), ("v2", v2::content())] {
@@ -175,7 +176,7 @@ fn puts_of_earlier_builds_never_cancel() {
     }
 }
 
-/// What version 1 wrote is not counted, and what it had prepared leaves the change uncounted when it is committed.
+/// Rows of version 1 are not counted, and its prepared transaction leaves the change uncounted at its commit.
 #[test]
 fn rows_of_an_earlier_build_are_counted_by_a_scan() {
     for options in ways_to_open() {
@@ -230,7 +231,7 @@ fn rows_of_an_earlier_build_are_counted_by_a_scan() {
     }
 }
 
-/// Logging a prepared transaction again ends, whatever its length: also with segments that take it whole.
+/// Logging a prepared transaction again ends, for any length: also with segments larger than it.
 #[test]
 fn a_store_with_a_long_prepared_transaction_is_opened() {
     for options in ways_to_open() {
@@ -246,7 +247,7 @@ fn a_store_with_a_long_prepared_transaction_is_opened() {
     }
 }
 
-/// Packs the store that `make` leaves, in place of the one of that name.
+/// Packs the store left by `make`, in place of the one with this name.
 fn pack(name: &str, make: impl FnOnce(&Path, &dyn Fn(&Path))) {
     let directory = tempfile::tempdir().expect("directory");
     make(&directory.path().join("live"), &|live| copy(live, &directory.path().join("store")));
@@ -293,7 +294,7 @@ fn later_manifest(bytes: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Where the payloads of a manifest's edits stand.
+/// The places of the payloads of a manifest's edits.
 fn edits_of(bytes: &[u8]) -> Vec<Range<usize>> {
     let (mut at, mut edits) = (24, Vec::new());
     while bytes[at..].starts_with(b"EDIT") && bytes[at + 4..at + 8] == (edits.len() as u32).to_le_bytes() {
@@ -332,7 +333,7 @@ fn tags_of_manifest(store: &Path) -> BTreeSet<u64> {
     tags
 }
 
-/// An edit more, with a field that nobody knows.
+/// Adds an edit with an unknown field.
 fn later_field(bytes: &mut Vec<u8>) -> bool {
     if !bytes.starts_with(b"TDBMANIF") {
         return false;
@@ -370,7 +371,7 @@ fn later_table(bytes: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A store of a version to come is not taken for a damaged one: the message says so, with the file.
+/// A store of a later version is not taken for a damaged one: the message says so, with the file.
 #[test]
 fn a_store_of_a_later_version_is_refused_as_one() {
     let changes: [(&str, Later); 4] =

@@ -24,7 +24,7 @@ fn of(disk: &FaultyDisk) -> Arc<dyn Disk> {
     disk.shared()
 }
 
-/// What a backup restores to, read from a copy of the disk. The backup verifies.
+/// The content restored from a backup, on a copy of the disk. The backup verifies.
 fn content(disk: &FaultyDisk, from: &Path, options: &Options, like: &State) -> State {
     let disk = disk.crash(Crash::Kill);
     verify(&of(&disk), from, Watch::NONE)
@@ -91,7 +91,8 @@ fn backups_between_the_steps_of_short_programs_restore_to_their_moments() {
     assert!(only.is_some() || backups > 250, "{backups} backups");
 }
 
-/// Programs whose end has much of what a backup must take: files, a log, sealed memtables, prepared transactions, runs.
+/// Programs with most kinds of backup content at their end: files, a log, sealed memtables, prepared
+/// transactions, runs.
 fn rich_programs() -> Vec<(String, Vec<Step>)> {
     let wanted = |name: &str| name.contains("prepare") || name.contains("spilled") || name.contains("flush");
     let programs = short_programs().into_iter().filter(|(name, tiny, _)| *tiny && wanted(name));

@@ -1,4 +1,4 @@
-//! Programs on a disk on which a call fails: they go on where they can.
+//! Programs on a disk with a failing call: they go on if they can.
 
 use tidesdb::Error;
 
@@ -7,7 +7,7 @@ use super::sim::open;
 use super::state::Step;
 use super::world::World;
 
-/// Whether a step can be made in this state: one before it may have failed.
+/// Whether a step is possible in this state: an earlier one may have failed.
 fn is_possible(step: &Step, world: &World) -> bool {
     let state = world.expect.now();
     let has = |name: &&str| state.names.contains_key(*name);
@@ -27,7 +27,7 @@ fn is_possible(step: &Step, world: &World) -> bool {
     }
 }
 
-/// Runs the steps on a disk on which a call fails; goes on after errors, unless the log is dead.
+/// Runs the steps on a disk with a failing call; goes on after errors, unless the log has failed.
 pub(super) fn run_with_failure(world: &mut World, steps: &[Step]) {
     for step in steps {
         if world.db.is_none() {

@@ -1,4 +1,4 @@
-//! The short programs, which crash at every call to the disk.
+//! The short programs, with a crash at every call to the disk.
 
 use tidesdb::SyncMode;
 
@@ -16,7 +16,7 @@ fn full(writes: &[Write]) -> Step {
     Step::Commit(Some(SyncMode::Full), writes.to_vec())
 }
 
-/// Commits that fill about `bytes` of log and memtable.
+/// Commits of about `bytes` bytes in log and memtable.
 fn filling(family: &'static str, count: u32, bytes: usize, seed: u64) -> Vec<Step> {
     (0..count).map(|n| commit(&[(family, n % 17, Some((bytes, seed + u64::from(n))))])).collect()
 }
@@ -349,7 +349,7 @@ pub(super) fn short_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
     all
 }
 
-/// Writes that outgrow half of the tiny write buffer: `count` keys from `first` on, every fifth deleted. About
+/// Writes larger than half of the tiny write buffer: `count` keys from `first` on, every fifth deleted. About
 /// 50 of them fill it once.
 fn spilling(family: &'static str, first: u32, count: u32, seed: u64) -> Vec<Write> {
     let write = |n| match n % 5 {
@@ -359,7 +359,7 @@ fn spilling(family: &'static str, first: u32, count: u32, seed: u64) -> Vec<Writ
     (first..first + count).map(write).collect()
 }
 
-/// Programs with transactions whose changes go to runs.
+/// Programs with transactions in runs.
 fn spilled_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
     use Step::*;
     let a = |n, seed| put("a", n, seed);

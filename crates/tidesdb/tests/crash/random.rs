@@ -1,4 +1,4 @@
-//! Random programs: steps that are possible where the store is, and lives that end by crashes at random calls.
+//! Random programs: steps possible in the store's state, and lives with crashes at random calls.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::world::World;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const XIDS: [&str; 12] = ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11"];
 
-/// The next step of a random program, possible in the state that the world is in.
+/// The next step of a random program, possible in the world's state.
 fn random_step(rng: &mut Rng, world: &World, life: u64) -> Step {
     let state = world.expect.now();
     let names: Vec<&'static str> = NAMES.into_iter().filter(|name| state.names.contains_key(*name)).collect();

@@ -1,4 +1,4 @@
-//! Opening after a crash: what is there is compared with what may be there, and the store goes on.
+//! Opening after a crash: compares the content with the allowed states, and goes on with the store.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -16,8 +16,8 @@ use super::attempt;
 use super::sim::{self, begin, open, Rng, DIR};
 use super::state::{hash, key, value, Expect, Ids, Incarnation, State, Value};
 
-/// The content of a store, with the incarnations that `like` gives its names. `ids` tells incarnations
-/// apart that hold the same rows: prepared changes of one do not reach the other.
+/// The content of a store, with the incarnations of names from `like`. `ids` tells incarnations with equal
+/// rows apart: prepared changes of one do not reach the other.
 pub(super) fn observe(db: &Db, like: &[State], ids: &Ids) -> Result<State> {
     let mut seen = State::default();
     let mut found = BTreeMap::new();
@@ -60,13 +60,13 @@ pub(super) fn observe(db: &Db, like: &[State], ids: &Ids) -> Result<State> {
     }
 }
 
-/// The engine's identities of the incarnations that `state` names.
+/// The engine's identities of the incarnations named in `state`.
 pub(super) fn ids(db: &Db, state: &State) -> Ids {
     let id = |name: &String| db.family(name.as_bytes()).expect("there").id();
     state.names.iter().map(|(name, (incarnation, _))| (*incarnation, id(name))).collect()
 }
 
-/// Opens the store after a crash and compares; returns it with the state that was found.
+/// Opens the store after a crash and compares; returns it with the state found.
 pub(super) fn recover(disk: &FaultyDisk, options: &Options, expect: &Expect, crash: Crash) -> (Db, State) {
     let db = open(disk, options).unwrap_or_else(|e| panic!("after {crash:?} the store does not open: {e}"));
     let right = expect.right(crash);
@@ -166,7 +166,7 @@ pub(super) fn no_orphans(disk: &FaultyDisk) {
     assert!(logs <= 24, "{logs} files of the log");
 }
 
-/// Crashes the recovery of `found` at every one of its calls; the next recovery must find what is right.
+/// Crashes the recovery of `found` at every one of its calls; the next recovery must find a right state.
 pub(super) fn crash_inside_recovery(
     found: &FaultyDisk,
     options: &Options,

@@ -1,5 +1,4 @@
-//! What a program does step by step, what a store holds after each of its steps, and what of that may be found
-//! after a crash.
+//! The steps of a program, the state of the store after each, and the states allowed after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +8,16 @@ use tidesdb::SyncMode;
 
 use super::sim::Rng;
 
-/// A family in the life of the store, whatever its name.
+/// A family in the life of the store, under any name.
 pub(super) type Incarnation = u64;
 
-/// The engine's identities of incarnations that are surely there.
+/// The engine's identities of incarnations certain to exist.
 pub(super) type Ids = BTreeMap<Incarnation, FamilyId>;
 
 /// Length and hash of a value.
 pub(super) type Value = (usize, u64);
 
-/// What a transaction does: name of a family, key, length and seed of the value or a deletion.
+/// A transaction's writes: name of a family, key, length and seed of the value or a deletion.
 pub(super) type Write = (&'static str, u32, Option<(usize, u64)>);
 
 #[derive(Clone, Debug)]
@@ -60,7 +59,7 @@ pub(super) fn key(n: u32) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// The committed content of a store, and what is prepared and undecided.
+/// The committed content of a store, and its undecided prepared transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Name to family and its opaque record.
@@ -108,17 +107,18 @@ impl State {
     }
 }
 
-/// What may be found after a crash.
+/// The states allowed after a crash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Expect {
-    /// The state after each logged event, in the order of the log; the first is that of the last opening.
+    /// The state after each logged event, in the order of the log; the first is the state of the last
+    /// opening.
     pub(super) history: Vec<State>,
-    /// Events that were answered, in any mode.
+    /// Number of answered events, in any mode.
     pub(super) written: usize,
-    /// Events that were answered and promised to survive a power cut.
+    /// Number of answered events promised to survive a power cut.
     pub(super) durable: usize,
     pub(super) prepared: BTreeMap<String, Changes>,
-    /// Highest value that the counter of a family has handed out or was raised to.
+    /// Highest value handed out by a family's counter, or to which it was raised.
     pub(super) handed: BTreeMap<Incarnation, u64>,
     pub(super) next_incarnation: Incarnation,
     pub(super) ids: Ids,
@@ -129,7 +129,7 @@ impl Expect {
         &self.history[self.history.len() - 1]
     }
 
-    /// The states that are right after a crash.
+    /// The states allowed after a crash.
     pub(super) fn right(&self, crash: Crash) -> &[State] {
         &self.history[if crash == Crash::Kill { self.written } else { self.durable }..]
     }

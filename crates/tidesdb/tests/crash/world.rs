@@ -1,4 +1,4 @@
-//! A store under a program: carries its steps out and keeps account of what was answered.
+//! A store under a program: runs its steps and records the answers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -240,7 +240,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends the process; what the disk holds is what [`FaultyDisk::crash`] makes of it.
+    /// Ends the process; [`FaultyDisk::crash`] decides the remaining content of the disk.
     pub(super) fn die(mut self) -> (FaultyDisk, Expect) {
         self.disk.crash_at(0);
         self.live.clear();

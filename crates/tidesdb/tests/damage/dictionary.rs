@@ -1,5 +1,5 @@
-//! Damage of the dictionary, which is kept twice: one copy is enough for everything; without either the store opens,
-//! loses nothing, and says what to do.
+//! Damage of the dictionary, kept twice. One copy is enough for everything. Without either the store opens,
+//! loses nothing, and names the remedy.
 
 use super::*;
 use tidesdb::internal::io::faulty::Crash;
@@ -9,7 +9,7 @@ type Place = (PathBuf, u64);
 
 const NAMES: [&[u8]; 3] = [b"one", b"two", b"three"];
 
-/// A store of three families with rows and a counter; where the two copies of its dictionary begin.
+/// A store of three families with rows and a counter; returns the begin of its dictionary's two copies.
 fn kept_twice(disk: &FaultyDisk) -> [Place; 2] {
     let db = open(disk, &options()).expect("opens");
     for (at, name) in (0..).zip(NAMES) {
@@ -26,7 +26,7 @@ fn kept_twice(disk: &FaultyDisk) -> [Place; 2] {
     places
 }
 
-/// Where the only table of the dictionary begins, and its second copy.
+/// The begin of the only table of the dictionary, and of its second copy.
 fn copies(disk: &FaultyDisk, db: &Db) -> [Place; 2] {
     let tables = db.tables();
     let mut of_dictionary = tables.iter().filter(|table| table.family == 0);
@@ -84,7 +84,8 @@ fn one_damaged_or_missing_copy_costs_nothing() {
     }
 }
 
-/// Nothing is dropped, no definition and no counter is changed, and both are back with the first block that can be read.
+/// Nothing is dropped, no definition and no counter is changed, and both are back with the first readable
+/// block.
 #[test]
 fn without_either_copy_the_store_opens_and_loses_nothing() {
     let disk = FaultyDisk::new(1);

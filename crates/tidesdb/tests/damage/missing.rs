@@ -1,4 +1,4 @@
-//! A file that is not there: the store opens, the tables in it cannot be read, all else can.
+//! A missing file: the store opens, its tables are unreadable, all others are readable.
 
 use super::*;
 use tidesdb::internal::io::faulty::Crash;
@@ -61,8 +61,8 @@ fn a_missing_table_file_costs_its_family_alone() {
     db.close().expect("closes");
 }
 
-/// The manifest's last edit, of a merge, has rotted and looks like a torn tail. Its inputs are unlinked: the outputs,
-/// which nothing names now, are the last copy.
+/// The manifest's last edit, of a merge, has rotted and looks like a torn tail. Its inputs are unlinked: the
+/// outputs, without a name in the manifest now, are the last copy.
 #[test]
 fn the_outputs_of_a_forgotten_merge_stay() {
     let disk = FaultyDisk::new(1);
@@ -113,8 +113,8 @@ fn a_file_that_cannot_be_unlinked_keeps_no_store_from_being_opened() {
     assert!(!disk.exists(&unknown).expect("exists"), "the next opening removes it");
 }
 
-/// Two transactions that outgrew memory are prepared; a run of the first is damaged, or missing. The second is found
-/// with its locks and is decided, and so is the first, for what is left of it.
+/// Two transactions larger than memory are prepared; a run of the first is damaged, or missing. The second is
+/// found with its locks and is decided. So is the first, for the rest of its changes.
 #[test]
 fn the_damaged_run_of_a_prepared_transaction_keeps_no_store_from_being_opened() {
     for missing in [false, true] {

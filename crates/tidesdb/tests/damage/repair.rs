@@ -15,7 +15,8 @@ fn bytes(disk: &FaultyDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|path| (path.clone(), disk.contents(&path).expect("there"))).collect()
 }
 
-/// Verifies the store and repairs it: both list the same files, and nothing in it changes. What was left out.
+/// Verifies the store and repairs it: both list the same files, and nothing in it changes. Returns the left
+/// out parts.
 fn repaired(disk: &FaultyDisk) -> Vec<String> {
     let before = bytes(disk);
     let (shared, dir): (Arc<dyn Disk>, _) = (disk.shared(), Path::new(DIR));
@@ -36,7 +37,7 @@ fn copied_rows(db: &Db, name: &[u8]) -> Vec<Row> {
     rows(db, &db.family(name).expect("there")).expect("reads")
 }
 
-/// After a crash: files, a log that is not in files, and a prepared transaction.
+/// After a crash: files, an unflushed log, and a prepared transaction.
 #[test]
 fn a_store_that_is_whole_is_copied_as_it_is() {
     let disk = FaultyDisk::new(1);
@@ -82,8 +83,8 @@ fn one_damaged_block_costs_its_rows() {
     db.close().expect("closes");
 }
 
-/// A transaction that has done `what` with each of many keys. They are long: a flush would merge a small run with the
-/// next.
+/// A transaction that has applied `what` to each of many keys. They are long: a flush would merge a small run
+/// with the next.
 fn change_each(db: &Db, what: &dyn Fn(&mut Transaction, &[u8])) -> Transaction {
     let mut txn = begin(db);
     txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
@@ -136,7 +137,7 @@ fn a_lost_deletion_brings_no_row_back() {
     db.close().expect("closes");
 }
 
-/// The same, where the new rows are in a transaction that was prepared before the repair and commits after it: in memory,
+/// The same, with the new rows in a transaction prepared before the repair and committed after it: in memory,
 /// and in runs; right away, and after a crash without the commit's flush.
 #[test]
 fn a_prepared_transaction_proves_nothing_after_a_repair() {
@@ -231,7 +232,7 @@ fn a_damaged_log_costs_the_commits_from_there_on() {
     db.close().expect("closes");
 }
 
-/// The file of one line that names the manifest: the store does not open, and the copy has everything.
+/// The one-line file with the manifest's name: the store does not open, and the copy has everything.
 #[test]
 fn a_lost_name_of_the_manifest_costs_nothing() {
     let disk = FaultyDisk::new(1);
@@ -259,7 +260,7 @@ fn a_lost_name_of_the_manifest_costs_nothing() {
     }
 }
 
-/// Nothing replaces the manifest, and nobody is sent to a tool that cannot help.
+/// There is no replacement for the manifest, and the message sends nobody to a useless tool.
 #[test]
 fn a_damaged_or_missing_manifest_names_itself_and_the_backup() {
     for missing in [false, true] {

@@ -1,4 +1,4 @@
-//! A whole file in the place of another one: a copy that went to a wrong name, two names that were exchanged.
+//! A whole file in the place of another: a copy under a wrong name, two names exchanged.
 
 use super::*;
 

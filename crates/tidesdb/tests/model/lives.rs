@@ -1,4 +1,4 @@
-//! What outlives a transaction: prepared ones and their decisions, definitions, counters, restarts.
+//! State beyond a transaction: prepared ones and their decisions, definitions, counters, restarts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl World {
         self.count("counters");
     }
 
-    /// Restarts the store; transactions that are open are gone, prepared ones wait for their decision.
+    /// Restarts the store; open transactions are gone, prepared ones wait for their decision.
     pub(super) fn restart(&mut self) {
         let clean = self.rng.one_in(2);
         let mode = *self.rng.pick(&self.crash_ok.clone());

@@ -1,4 +1,4 @@
-//! Reads of every kind, compared with the model's answers: points, scans, cursors that stay open.
+//! Reads of every kind, compared with the model's answers: points, scans, open cursors.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ impl World {
         Asked { start, key, prefix, bound, mode, expect: self.rng.below(40) as u32 }
     }
 
-    /// What a transaction sees of a family at a sequence.
+    /// A transaction's view of a family at a sequence number.
     pub(super) fn sees(&self, at: usize, family: u64, seq: u64) -> BTreeMap<Key, Vec<u8>> {
         let known = &self.model.families[&family];
         let mut rows: BTreeMap<Key, Vec<u8>> =
@@ -137,7 +137,7 @@ impl World {
         self.count("scans");
     }
 
-    /// Steps a cursor that stays open over writes, of its own transaction and of others, both ways.
+    /// Steps an open cursor alongside writes, of its own transaction and of others, both ways.
     pub(super) fn step(&mut self, at: usize) {
         if self.open[at].cursor.is_none() {
             let Some((family, handle)) = self.family() else { return };
@@ -208,7 +208,7 @@ pub(super) fn row(cursor: &Cursor, at: usize) -> Row {
     (key.to_vec(), value.to_vec())
 }
 
-/// The rows that a scan finds among `rows`.
+/// The rows of a scan among `rows`.
 pub(super) fn scanned(rows: &BTreeMap<Key, Vec<u8>>, asked: &Asked) -> Vec<Row> {
     let key = &asked.key;
     let begins = |k: &Key| match asked.start {

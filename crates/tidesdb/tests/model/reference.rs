@@ -1,5 +1,5 @@
-//! The model: what is committed, in versions; what transactions have changed, locked and kept free; what waits
-//! for its decision. It knows nothing of the store.
+//! The model: committed versions; the transactions' changes, locks and gaps; transactions waiting for a
+//! decision. It knows nothing of the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ pub(super) type Key = Vec<u8>;
 pub(super) type Change = Option<Vec<u8>>;
 pub(super) type Changes = BTreeMap<(u64, Key), Change>;
 
-/// A family as the model knows it.
+/// A family in the model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ModelFamily {
     pub(super) created_seq: u64,
@@ -35,12 +35,12 @@ pub(super) struct Model {
     /// Owner and whether exclusive, of each locked key.
     pub(super) locks: BTreeMap<(u64, Key), BTreeMap<usize, bool>>,
     pub(super) gaps: Vec<Gap>,
-    /// Prepared transactions that a restart left undecided: xid, changes, owner of the locks.
+    /// Prepared transactions left undecided by a restart: xid, changes, owner of the locks.
     pub(super) undecided: BTreeMap<Vec<u8>, (Changes, usize)>,
     pub(super) next_owner: usize,
 }
 
-/// What a locking read that found nothing keeps others from.
+/// The gap kept free by a locking read that found nothing.
 #[derive(Debug)]
 pub(super) struct Gap {
     pub(super) owner: usize,
@@ -48,7 +48,7 @@ pub(super) struct Gap {
     /// Between these, both excluded.
     pub(super) after: Option<Key>,
     pub(super) before: Option<Key>,
-    /// It may be smaller: the store looks past so many deleted keys only.
+    /// It may be smaller: the store passes only a bounded number of deleted keys.
     pub(super) vague: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct ModelTxn {
     pub(super) statement: Option<u64>,
     pub(super) own: Changes,
     pub(super) mark: Changes,
-    /// Sum of what was written: beyond the bound the store must refuse, far below it must not.
+    /// Sum of the written bytes: above the bound the store must refuse, far below it must not.
     pub(super) bytes: usize,
     pub(super) prepared: Option<Vec<u8>>,
     pub(super) ordered: bool,
@@ -123,7 +123,7 @@ impl Model {
         Ok(before.is_none())
     }
 
-    /// The gap around a key that is not there, up to the next live keys and those that others have locked.
+    /// The gap around a missing key, up to the next live keys and the keys locked by others.
     pub(super) fn keep_gap(&mut self, owner: usize, family: u64, key: &[u8]) {
         let ends = |known: &Key| {
             let newest = self.families[&family].at(known, u64::MAX);

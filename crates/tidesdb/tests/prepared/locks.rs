@@ -1,5 +1,5 @@
-//! The locks of prepared transactions: held without the owner, taken by `prepare` where no statement did, and back
-//! after a restart.
+//! The locks of prepared transactions: held without the owner, taken by `prepare` if no statement did, and
+//! back after a restart.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn a_dormant_transaction_holds_its_locks_and_nothing_else() {
     assert_eq!(db.stats().txn_memory_bytes, 0);
 }
 
-/// Whoever decides it later finds what it wrote as it was.
+/// A later decider finds the written rows unchanged.
 #[test]
 fn a_rollback_that_fails_gives_no_lock_back() {
     for xa in [true, false] {
@@ -99,8 +99,8 @@ fn table_locks_come_back_with_a_prepared_transaction() {
     txn.put(&other, b"k", b"v").expect("free");
 }
 
-/// Two prepared transactions share a key, and go on sharing it; also after a second restart, which finds the copies of
-/// their records.
+/// Two prepared transactions share a key, and still share it after a second restart, from the copies of their
+/// records.
 #[test]
 fn advisory_locks_come_back_with_a_prepared_transaction() {
     let options = small(SyncMode::Full);
@@ -163,7 +163,7 @@ fn advisory_locks_come_back_with_a_prepared_transaction() {
     assert_eq!(db.stats().locks.held, 0);
 }
 
-/// SERIALIZABLE: what a prepared transaction has read stays as it is over a restart, however it was locked.
+/// SERIALIZABLE: rows read by a prepared transaction stay unchanged over a restart, however they were locked.
 /// Each of the two would get in the way of a lock on the family in place of the other's.
 #[test]
 fn very_many_advisory_locks_come_back_alongside_anothers() {
@@ -225,7 +225,7 @@ fn rows_read_for_update_stay_as_they_are_over_a_restart() {
     }
 }
 
-/// What was put without a lock is locked by `prepare`, of either kind: another may keep its place free.
+/// `prepare`, of either kind, locks keys put without a lock: another may keep their place free.
 #[test]
 fn a_prepare_locks_what_no_statement_locked() {
     let disk = new_store(19, &small(SyncMode::None));
@@ -254,8 +254,8 @@ fn a_prepare_locks_what_no_statement_locked() {
     }
 }
 
-/// A range of one may lie over keys that another has locked: it was published, and the wait for them failed.
-/// Recovery must not depend on which of the two comes first.
+/// A range of one may lie over keys locked by another: it was published, and the wait for them failed.
+/// Recovery must not depend on the order of the two.
 #[test]
 fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
     for ranges_first in [true, false] {
@@ -299,7 +299,7 @@ fn a_range_over_anothers_keys_does_not_keep_a_store_from_opening() {
     }
 }
 
-/// Recovery takes the locks that were there, however many: an escalation would meet others' locks.
+/// Recovery takes the former locks, however many: an escalation would meet others' locks.
 #[test]
 fn many_locks_of_one_prepared_transaction_leave_room_for_anothers() {
     const KEYS: u32 = 9000;

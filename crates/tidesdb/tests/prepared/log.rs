@@ -1,4 +1,5 @@
-//! Prepared transactions and the log: what they hold of it and for how long, and what they are when it fails.
+//! Prepared transactions and the log: how much of it they hold and for how long, and their state after its
+//! failure.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ fn log_files(disk: &FaultyDisk) -> usize {
     disk.list(&Path::new(DIR).join("wal")).expect("lists").len()
 }
 
-/// The log comes down to `bound` files: background threads let go of them, which may have to wait for a core.
+/// The log comes down to `bound` files: background threads release them, and may have to wait for a core.
 fn log_comes_down_to(bound: usize, disk: &FaultyDisk) {
     log_comes_down_while(bound, disk, || std::thread::sleep(Duration::from_millis(5)));
 }
@@ -101,8 +102,8 @@ fn prepared_transactions_take_a_quarter_of_the_log_at_most() {
     assert_eq!(value, Some(vec![2; 2500]));
 }
 
-/// Nobody frees room in the log while a store is being opened, and no other commit afterwards finds it taken by
-/// those that wait for a decision.
+/// No room in the log is freed during an opening. No later commit finds it taken by transactions waiting for
+/// a decision.
 #[test]
 fn many_prepared_transactions_are_recovered_and_leave_room_for_others() {
     let options = Options { write_buffer_size: 1 << 20, wal_segment_size: 1 << 20, ..small(SyncMode::None) };
@@ -131,7 +132,7 @@ fn many_prepared_transactions_are_recovered_and_leave_room_for_others() {
     assert_eq!(sim::rows(&db, &family(&db)).expect("reads").len(), 101);
 }
 
-/// An owner that goes between `order` and `finish` leaves a commit, and nothing that holds the log.
+/// An owner dropped between `order` and `finish` leaves a commit, and holds no part of the log.
 #[test]
 fn an_ordered_transaction_whose_owner_goes_is_committed() {
     for first in [100, LARGE_KEYS] {
@@ -156,7 +157,7 @@ fn an_ordered_transaction_whose_owner_goes_is_committed() {
     }
 }
 
-/// The log fails between a prepare and its commit. Of a two-phase one the coordinator's log may say that it is
+/// The log fails between a prepare and its commit. The coordinator's log may have a two-phase one as
 /// committed, and after the restart it is: the answer is not "no". In one phase nothing of it is in the log.
 #[test]
 fn a_log_that_fails_behind_a_prepare_leaves_the_outcome_to_the_restart() {
@@ -186,7 +187,7 @@ fn a_log_that_fails_behind_a_prepare_leaves_the_outcome_to_the_restart() {
     assert!(there(100) && !there(101));
 }
 
-/// Two-phase commits are answered before their markers are synced. A sync that fails afterwards hides none of them
+/// Two-phase commits are answered before their markers are synced. A later failed sync hides none of them
 /// until the restart: the coordinator's log has decided them.
 #[test]
 fn answered_commits_stay_after_a_sync_of_the_log_failed() {

@@ -1,4 +1,4 @@
-//! The programs that crash at every call to the disk.
+//! The programs with a crash at every call to the disk.
 
 use super::world::Step;
 

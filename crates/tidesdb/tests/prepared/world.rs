@@ -1,5 +1,5 @@
-//! A store under a program of prepared transactions: carries its steps out, keeps account of what was answered, and
-//! compares what is there after a crash.
+//! A store under a program of prepared transactions: runs its steps, records the answers, and compares the
+//! content after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::sim::{self, begin, open, tiny, tiny_family};
 
 pub(super) const FAMILY: &[u8] = b"f";
 
-/// Families that only spilled transactions write.
+/// Families written only by spilled transactions.
 pub(super) const LARGE: [&[u8]; 3] = [b"l1", b"l2", b"l3"];
 
 /// Keys from here on belong to prepared transactions; fillers use those below.
 pub(super) const PREPARED_KEYS: u32 = 100;
 
-/// Transactions whose first key is so many times a number from 1 to 3 outgrow memory.
+/// Transactions with so many times a number from 1 to 3 as first key are larger than memory.
 pub(super) const LARGE_KEYS: u32 = 100_000;
 
 /// A row: its family, key and value.
@@ -34,7 +34,7 @@ pub(super) enum Step {
     Fill(u32, usize),
     /// XA PREPARE of some keys.
     XaPrepared(&'static str, u32),
-    /// A prepare as the binary log's.
+    /// A prepare like the binary log's.
     TwoPhase(&'static str, u32),
     /// One phase, committed or rolled back after its `prepare`.
     Alone(u32, bool),
@@ -58,8 +58,8 @@ pub(super) fn key(n: u32) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// The rows that a prepared transaction writes: its first key's number also makes the values. Of large ones
-/// the last are in the family that all share and still in memory at the end.
+/// The rows of a prepared transaction: its first key's number also makes the values. The last rows of large
+/// ones are in the family shared by all, and still in memory at the end.
 pub(super) fn rows_of(first: u32) -> Vec<Row> {
     let rows =
         |family, count| (0..count).map(move |n| (family, key(first + n), vec![(first + n) as u8; 120]));
@@ -245,7 +245,7 @@ pub(super) fn observe(db: &Db, like: &[State]) -> State {
     State { rows, undecided }
 }
 
-/// Opens after a crash, compares, sees that the prepared keep others out, and decides them.
+/// Opens after a crash, compares, checks that prepared transactions keep others out, and decides them.
 pub(super) fn recovers(disk: &FaultyDisk, world: &World, crash: Crash, decide: bool) {
     let db = open(disk, &world.options).unwrap_or_else(|e| panic!("it does not open: {e}"));
     let right = &world.history[if crash == Crash::Kill { world.written } else { world.durable }..];

@@ -1,5 +1,5 @@
-//! What the random tests share: a generator of numbers, stores with big and tiny constants, and reading a
-//! store from outside.
+//! Shared parts of the random tests: a generator of numbers, stores with big and tiny constants, and reading
+//! a store from outside.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
@@ -14,10 +14,10 @@ use tidesdb::internal::txn::cursor::{Scan, Start};
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::{Compression, FamilyOptions, Options, Result, SyncMode, TransactionOptions};
 
-/// Where the store lies on a faulty disk.
+/// The store's directory on a faulty disk.
 pub const DIR: &str = "/store";
 
-/// How many table files a disk has.
+/// Number of table files on a disk.
 pub fn tables(disk: &FaultyDisk) -> usize {
     disk.files().iter().filter(|path| path.extension().is_some_and(|e| e == "sst")).count()
 }
@@ -55,7 +55,7 @@ pub fn env(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Seeds of random programs: that of the variable `NAME_SEED`, to repeat one, else 1 to `NAME_SEEDS`, or to
+/// Seeds of random programs: the one in the variable `NAME_SEED`, to repeat it, else 1 to `NAME_SEEDS`, or to
 /// `usual`.
 pub fn seeds(name: &str, usual: u64) -> Vec<u64> {
     match env(&format!("{name}_SEED"), 0) {
@@ -109,7 +109,7 @@ pub fn begin_as(db: &Db, options: TransactionOptions) -> Transaction {
     txn
 }
 
-/// What a scan asks for, owned.
+/// The parameters of a scan, owned.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub start: Start,
@@ -162,7 +162,7 @@ pub fn scan(db: &Db, txn: &mut Transaction, family: &Arc<Family>, asked: &Asked)
     Ok(out)
 }
 
-/// Every committed row of a family, read in both directions, which agree.
+/// Every committed row of a family, read in both directions with the same result.
 pub fn rows(db: &Db, family: &Arc<Family>) -> Result<Vec<Row>> {
     let mut txn = begin(db);
     txn.statement_begin(false, Duration::ZERO)?;

@@ -1,4 +1,4 @@
-//! What a store of a fixture holds, and the comparison with what is found.
+//! The content of a fixture's store, and its comparison with the content found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::sim::{self, begin};
 /// Keys and values.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A family: its definition and what is in it.
+/// A family: its definition and its content.
 #[derive(Clone, Debug)]
 pub(super) struct Family {
     pub(super) options: FamilyOptions,
     pub(super) record: Vec<u8>,
     pub(super) rows: Rows,
-    /// The value that each counter gives next at the least.
+    /// The least next value of each counter.
     pub(super) counters: BTreeMap<u32, u64>,
 }
 
-/// A transaction that waits for its decision.
+/// A transaction waiting for its decision.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) xid: &'static str,
@@ -37,7 +37,7 @@ impl Prepared {
     }
 }
 
-/// All of a store.
+/// The content of a store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
     pub(super) families: BTreeMap<&'static str, Family>,
@@ -45,7 +45,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Everything that can be read is as it was written; what is prepared keeps others out.
+    /// All content is readable and unchanged; prepared transactions keep others out.
     pub(super) fn compare(&self, db: &Db) {
         let names: BTreeSet<Vec<u8>> = db.family_names(b"").iter().map(|name| name.to_vec()).collect();
         let expected: BTreeSet<Vec<u8>> = self.families.keys().map(|name| name.as_bytes().to_vec()).collect();
@@ -94,7 +94,7 @@ impl Content {
         }
     }
 
-    /// The families that are counted.
+    /// The counted families.
     pub(super) fn counted(&self, db: &Db) -> BTreeSet<&'static str> {
         let counted = |name: &str| {
             let family = db.family(name.as_bytes()).expect("there");
@@ -103,7 +103,7 @@ impl Content {
         self.families.keys().copied().filter(|name| counted(name)).collect()
     }
 
-    /// Decides what is prepared.
+    /// Decides the prepared transactions.
     pub(super) fn decide(&mut self, db: &Db) {
         for prepared in std::mem::take(&mut self.prepared) {
             let xid = prepared.xid.as_bytes();

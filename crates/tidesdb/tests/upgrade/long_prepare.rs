@@ -1,6 +1,6 @@
-//! The store of `fixtures/long_prepare`: a prepared transaction whose record, at the start of a segment, ends in the fragment
-//! that made builds before 26 November 2026 write what they had gathered. They wrote it without its ticket, and their
-//! recovery, which logs the record again, never came to its end.
+//! The store of `fixtures/long_prepare`: a prepared transaction with its record at the start of a segment.
+//! The record ends in the fragment at which builds before 26 November 2026 wrote their gathered bytes. They
+//! wrote it without its ticket, and their recovery, logging the record again, never came to its end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,10 @@ use tidesdb::{Options, SyncMode};
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin, normal, tiny_family};
 
-/// Bytes of the prepared row: a record of them ends between 1 MiB and 32 KiB after that.
+/// Bytes of the prepared row: its record ends between 1 MiB and 32 KiB after that.
 const LONG: usize = 1_060_000;
 
-/// Bytes of the row before it, so that the prepare itself does not end there.
+/// Bytes of the row before it, so the prepare itself does not end there.
 const SHORT: usize = 25_000;
 
 fn rows() -> Rows {
@@ -30,7 +30,7 @@ pub(super) fn content() -> Content {
     Content { families: BTreeMap::from([("long", family)]), prepared }
 }
 
-/// Makes the store in `directory`, and calls `killed` with that at the moment of the kill.
+/// Makes the store in `directory`, and calls `killed` with it at the moment of the kill.
 pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     let options = Options {
         wal_segment_size: 2 << 20,

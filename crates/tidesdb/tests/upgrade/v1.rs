@@ -25,7 +25,7 @@ use tidesdb::{Compression, FamilyOptions, Isolation, Options, SyncMode, Transact
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin_as, Row};
 
-/// A spill at 32 kB, and merges where they are asked for.
+/// Spills at 32 kB, and merges only on request.
 fn small() -> Options {
     Options {
         write_buffer_size: 64 << 10,
@@ -39,7 +39,7 @@ fn small() -> Options {
     }
 }
 
-/// Room for a batch that has a record of its own in the log, of more than 1 MB.
+/// Room for a batch with a record of its own in the log, of more than 1 MB.
 fn large() -> Options {
     Options { write_buffer_size: 8 << 20, wal_segment_size: 1 << 20, ..small() }
 }
@@ -76,12 +76,12 @@ fn key(n: u32) -> Vec<u8> {
     format!("{:03}/{n:06}", n % 5).into_bytes()
 }
 
-/// Text that compresses, and is another for each seed.
+/// Compressible text, different for each seed.
 fn value(seed: u32, len: usize) -> Vec<u8> {
     seed.to_string().bytes().chain([b'.']).cycle().take(len).collect()
 }
 
-/// The rounds that fill families: which keys are put, with which seed, and which are deleted.
+/// The rounds of a family's content: the keys put, with their seeds, and the keys deleted.
 fn round(n: u32) -> (Vec<Row>, Vec<Vec<u8>>) {
     let puts =
         (n * 100..n * 100 + 250).map(|i| (key(i), value(i * 10 + n, 20 + (i % 60) as usize))).collect();
@@ -92,7 +92,7 @@ fn round(n: u32) -> (Vec<Row>, Vec<Vec<u8>>) {
 const ROUNDS: u32 = 4;
 const FILLED: [&str; 4] = ["lz4", "none", "prefix", "plain"];
 
-/// Rows that spill: `count` from `first` on.
+/// Spilling rows: `count` from `first` on.
 fn many(first: u32, count: u32) -> Vec<Row> {
     (first..first + count).map(|i| (key(i), value(i, 130))).collect()
 }
@@ -118,7 +118,7 @@ fn prepared() -> Vec<Prepared> {
     ]
 }
 
-/// What the store holds.
+/// The content of the store.
 pub(super) fn content() -> Content {
     let mut content = Content { families: BTreeMap::new(), prepared: prepared() };
     for (name, options) in definitions() {
@@ -151,7 +151,7 @@ pub(super) fn content() -> Content {
     content
 }
 
-/// More than 1 MB, which no flush has seen.
+/// More than 1 MB, not flushed.
 fn batch() -> Vec<Row> {
     (0..60).map(|n| (key(n), value(n, 20_000))).collect()
 }
@@ -178,7 +178,7 @@ fn commit(db: &Db, family: &str, rows: &[Row]) {
     txn.commit().expect("commits");
 }
 
-/// Makes the store in `directory`, and calls `killed` with that at the moment of the kill.
+/// Makes the store in `directory`, and calls `killed` with it at the moment of the kill.
 pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     let db = Db::open(directory, small()).expect("opens");
     define(&db);
@@ -234,7 +234,7 @@ fn put_prepared(db: &Db, txn: &mut Transaction, xid: &str) {
     }
 }
 
-/// Families, and what becomes of them.
+/// Makes and changes the families.
 fn define(db: &Db) {
     let mut ddl = db.ddl().expect("begins");
     for (name, options) in definitions() {
@@ -269,7 +269,7 @@ fn define(db: &Db) {
     db.counter_raise(&family, 1, 1000).expect("raises");
 }
 
-/// Rows in runs of level 0 and below, some with versions that a snapshot keeps.
+/// Rows in runs of level 0 and below, some with versions kept by a snapshot.
 fn fill(db: &Db) {
     let mut reader = begin_as(db, TransactionOptions::default());
     for n in 0..ROUNDS {

@@ -1,5 +1,6 @@
-//! The store of `fixtures/v2`: files of the first build that counts rows. What version 1 has is there too: this one is
-//! about what the log, the names of runs and the manifest say of numbers of rows. Its writers say what is so.
+//! The store of `fixtures/v2`: files of the first build with counts of rows. It repeats nothing of version 1:
+//! it covers the numbers of rows in the log, the names of runs and the manifest. Its writers declare their
+//! effects truthfully.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn value(n: u32) -> Vec<u8> {
     vec![n as u8; 60 + n as usize % 50]
 }
 
-/// What a family has before the last life of the store, and after it.
+/// A family's rows before the last life of the store, and after it.
 fn rows(from: u32, to: u32) -> Rows {
     let mut rows: Rows = (from..to).map(|n| (key(n), value(n))).collect();
     (from..to).step_by(5).for_each(|n| drop(rows.remove(&key(n))));
@@ -28,7 +29,8 @@ fn rows(from: u32, to: u32) -> Rows {
     rows
 }
 
-/// Makes what [`rows`] says; of each row that goes, or changes, a commit after the one that makes it.
+/// Puts all rows of the range in `txn`, then deletes and updates some of them: leaves the content of
+/// [`rows`].
 fn write(db: &Db, txn: &mut Transaction, family: &str, from: u32, to: u32) {
     let family = db.family(family.as_bytes()).expect("there");
     (from..to).for_each(|n| txn.put(&family, &key(n), &value(n)).expect("puts"));
@@ -75,7 +77,7 @@ fn prepare(db: &Db, xid: &str) -> Transaction {
     txn
 }
 
-/// What the store holds.
+/// The content of the store.
 pub(super) fn content() -> Content {
     let mut content = Content { families: BTreeMap::new(), prepared: prepared() };
     for (name, ends) in
@@ -100,7 +102,7 @@ fn commit(db: &Db, family: &str, from: u32, to: u32) {
     txn.commit().expect("commits");
 }
 
-/// Makes the store in `directory`, and calls `killed` with that at the moment of the kill.
+/// Makes the store in `directory`, and calls `killed` with it at the moment of the kill.
 pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     let db = Db::open(directory, tiny(SyncMode::Full)).expect("opens");
     for name in ["plain", "large", "cut"] {

@@ -1,5 +1,5 @@
-//! The store of `fixtures/v3`: files of the first build that keeps the dictionary twice, lists the segments of its log, and
-//! reserves seconds of the expiry clock. What the versions before have is in their stores.
+//! The store of `fixtures/v3`: files of the first build to keep the dictionary twice, to list the segments of
+//! its log, and to reserve seconds of the expiry clock. The content of earlier versions is in their stores.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tidesdb::{Options, SyncMode};
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin, normal, tiny_family};
 
-/// A second that is far away: the year 2200.
+/// A distant second: the year 2200.
 const EXPIRY: u64 = 7_258_118_400;
 
 fn key(n: u32) -> Vec<u8> {
@@ -27,7 +27,7 @@ fn prepared() -> Prepared {
     Prepared { xid: "prepared", commit: true, puts, deletes: vec![("plain", key(3))] }
 }
 
-/// What the store holds: rows in files, and from 100 on in the log.
+/// The content of the store: rows in files, and from 100 on in the log.
 pub(super) fn content() -> Content {
     let mut content = Content { families: BTreeMap::new(), prepared: vec![prepared()] };
     for name in ["plain", "expiring"] {
@@ -51,7 +51,7 @@ fn put(db: &Db, name: &str, from: u32, to: u32) {
     txn.commit().expect("commits");
 }
 
-/// Makes the store in `directory`, and calls `killed` with that at the moment of the kill.
+/// Makes the store in `directory`, and calls `killed` with it at the moment of the kill.
 pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
     let options = Options { wal_segment_size: 64 << 10, compaction_threads: 0, ..normal(SyncMode::Full) };
     let db = Db::open(directory, options.clone()).expect("opens");
