@@ -185,13 +185,13 @@ impl Latencies {
         }
     }
 
-    /// The least bound of so large a share, in milliseconds; 0 for none.
+    /// The least upper bound of so large a share, in milliseconds; 0 for none.
     pub fn within_ms(&self, share: f64) -> f64 {
         self.quantile(share) / 1000.0
     }
 
-    /// The least bound of so large a share (0 to 1), in microseconds, at most 0.8 % too high. 0 without a
-    /// latency.
+    /// The least upper bound of so large a share (0 to 1), in microseconds, at most 0.8 % too high. 0 without
+    /// a latency.
     pub fn quantile(&self, share: f64) -> f64 {
         let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! The machine's lacks for a run, and the cost of its drivers ([`driver`], [`ceiling`]).
+//! The machine's missing prerequisites for a run, and the cost of its drivers ([`driver`], [`ceiling`]).
 
 pub mod ceiling;
 pub mod driver;

@@ -1,5 +1,5 @@
-//! `faults`: a server whose calls on files fail by a preloaded library, under writers of TidesDB tables and
-//! of both engines, with the binary log off and on.
+//! `faults`: a preloaded library makes a server's calls on files fail, under writers of TidesDB tables and of
+//! both engines, with the binary log off and on.
 //!
 //! Each round has one fault: a kind of call on a kind of file fails, tears, is short, late, or a lie, once, a few times
 //! or until the round's end. Then the server is ended in order or killed, or it goes on, and after a restart these hold:

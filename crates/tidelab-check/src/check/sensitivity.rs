@@ -1,4 +1,4 @@
-//! `sensitivity`: a check of the laboratory itself: it must find a planted difference and no other.
+//! `sensitivity`: a check of the laboratory itself. It must find a planted difference and no other.
 //!
 //! Two equal tables of one engine are updated row by row. Before each row the server burns CPU time in a
 //! trigger of the same text on both tables; some is burnt for every row. There are three experiments, in

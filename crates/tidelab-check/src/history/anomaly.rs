@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The promises of a store, each with everything above it. Each line names edges between moments without a
-/// cycle (see [`super::moments`]).
+/// The promises of a store, each with everything above it. Each line names edges between moments; they may
+/// form no cycle (see [`super::moments`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rung {
     /// Writes of two transactions are in one order on all keys, in agreement with the time.

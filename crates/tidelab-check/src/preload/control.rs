@@ -106,7 +106,7 @@ impl Fault {
         self.kind == Kind::Log && self.call == Call::Write && self.action.is_full()
     }
 
-    /// True if the store's log failed: it may take no more writes until a restart.
+    /// True if the store may refuse writes until a restart: its log failed.
     pub fn may_want_restart(&self) -> bool {
         let of_log = self.kind == Kind::Log && matches!(self.call, Call::Write | Call::Sync);
         of_log && self.action.fails() && !self.is_full_log()

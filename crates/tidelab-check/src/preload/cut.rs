@@ -158,7 +158,7 @@ impl PowerCut<'_> {
         }
     }
 
-    /// How many of some changes in a row stay.
+    /// The number of the first changes to keep, of some in a row.
     fn kept(&self, positions: &[u64], moment: u64, random: &mut StdRng) -> usize {
         match self.loss {
             Loss::All => 0,

@@ -1,5 +1,5 @@
-//! The servers that come from Debian's suites: their list, and each one's prefix. `scripts/setup/servers.sh`
-//! brings them; `scripts/setup/servers.list` names them.
+//! The servers of Debian's suites: their list, and each one's prefix. `scripts/setup/servers.sh` brings them;
+//! `scripts/setup/servers.list` names them.
 
 use std::env;
 use std::fs;

@@ -47,7 +47,7 @@ const SCALED: [&str; 6] = [
     "tidesdb_default_write_buffer_size",
 ];
 
-/// Of these, those for the tables.
+/// Of these, the caches of tables.
 const CACHES: [&str; 2] = ["innodb_buffer_pool_size", "tidesdb_block_cache_size"];
 
 /// The largest share of the machine's memory for a cache.

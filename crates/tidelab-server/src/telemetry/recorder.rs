@@ -117,8 +117,8 @@ fn own_cpu_s() -> f64 {
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// The numbers of the block device that holds a directory. None for a file system without a device, as one in
-/// memory or over the network.
+/// The numbers of a directory's block device. None for a file system without a device, as one in memory or
+/// over the network.
 pub fn device_below(directory: &Path) -> Option<(u64, u64)> {
     let device = fs::metadata(directory).ok()?.dev();
     let numbers = (major(device), minor(device));

@@ -1,4 +1,4 @@
-//! `tidelab doctor`: the machine's lacks for a run, and a check of the driver as the bottleneck.
+//! `tidelab doctor`: missing prerequisites of the machine, and a check of the driver as the bottleneck.
 
 use std::path::PathBuf;
 

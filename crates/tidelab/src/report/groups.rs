@@ -185,8 +185,8 @@ pub fn merged<'a>(histograms: impl IntoIterator<Item = &'a Buckets>) -> Buckets 
 
 /// Points of a percentile curve, equally far from each other at 90 %, 99 %, 99.9 %.
 ///
-/// Point k is the bound of a share of 1 - 2^(-k/4), for k = 0, 1, ... as long as at least one is left out.
-/// The last point is the greatest value. Empty for an empty histogram.
+/// Point k is the least upper bound of a share of 1 - 2^(-k/4), for k = 0, 1, ... as long as at least one is
+/// left out. The last point is the greatest value. Empty for an empty histogram.
 pub fn percentile_curve(histogram: &Buckets) -> Vec<f64> {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
     let Some((greatest, _)) = histogram.last().filter(|_| total > 0) else { return Vec::new() };

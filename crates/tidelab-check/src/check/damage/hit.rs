@@ -26,7 +26,7 @@ pub(super) enum Way {
 /// The most bytes set to zero.
 const ZEROS: u64 = 16 << 10;
 
-/// A part of a file that belongs to one table.
+/// One table's part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// The table; empty: the dictionary.

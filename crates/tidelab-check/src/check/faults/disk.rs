@@ -3,7 +3,7 @@
 //! Full: statements in need of space get 1021; reads and the server go on; a restart works too. With space
 //! given back, writes go on by themselves. Failed: the store takes no more writes and asks for the restart;
 //! RESET MASTER ends the server, and so does an orderly shutdown after FLUSH BINARY LOGS, in time. After each
-//! of them, every acknowledged transaction is there, and none refused by an error.
+//! of them, every acknowledged transaction is there, and none with a definite refusal.
 //!
 //! The file system is an ext4 image, mounted with `mount -o loop` on the store's directory. It is made to
 //! fail by the file systems' own test ioctl. Where this is not permitted, the summary says so.

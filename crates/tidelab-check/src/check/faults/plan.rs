@@ -49,7 +49,7 @@ pub(super) struct Plan {
     /// Time under load after the fault.
     pub(super) after: Duration,
     pub(super) end: End,
-    /// A fault of the first start after that.
+    /// A fault of the first start after it.
     pub(super) at_start: Option<Fault>,
 }
 

@@ -54,7 +54,7 @@ pub(super) const KEYS: [Key; 6] = [
     key("kept_p", "kept", "p", "p", "id"),
 ];
 
-/// Foreign keys to drop and add.
+/// The number of foreign keys to drop and add.
 pub(super) const DROPPABLE: usize = KEYS.len() - 1;
 
 /// The foreign key of [`KEYS`] with the child's actions.

@@ -11,7 +11,7 @@ struct Column {
     name: &'static str,
     /// Its values: 1 to so many.
     values: i64,
-    /// How often it is NULL.
+    /// Share of NULLs.
     null: f64,
 }
 
