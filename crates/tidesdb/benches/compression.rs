@@ -1,5 +1,5 @@
 //! Each method on one block of order lines (numbers, dates, 24 random letters, a comment of six words), at 4
-//! KB and at 16 KB: time to compress and to decompress it, and the compressed size, printed.
+//! KB and at 16 KB. Measures the time to compress and to decompress it; prints the compressed size.
 //! `cargo bench -p tidesdb --bench compression`.
 
 #![allow(missing_docs)]

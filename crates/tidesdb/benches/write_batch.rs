@@ -1,5 +1,5 @@
-//! Cost of a change in a transaction's private batch: rows in key order, as in a load; with them, the entries
-//! of three secondary indexes in random order; and searches for own changes. A statement over millions of
+//! Cost of a change in a transaction's private batch: rows in key order, as in a load. With them, the entries
+//! of three secondary indexes in random order, and searches for own changes. A statement over millions of
 //! rows spends most of its time here, where every change is put in the order of keys.
 
 #![allow(missing_docs)] // criterion's macro makes a public function

@@ -1,7 +1,8 @@
 //! A tour of the engine: `cargo run -p tidesdb --example quickstart [directory]`.
 //!
-//! Opens a store, writes and reads, iterates both ways, groups changes into transactions, shows a snapshot, a conflict
-//! and a lock, takes a backup, and opens the store again. Without a directory it works in a temporary one.
+//! Opens a store, writes and reads, iterates both ways, and groups changes into transactions. Shows a
+//! snapshot, a conflict and a lock, takes a backup, and opens the store again. Without a directory it works
+//! in a temporary one.
 //!
 //! `cargo test --examples` runs it too.
 

@@ -142,8 +142,8 @@ pub struct Options {
     pub sync_mode: SyncMode,
     /// Longest time between background syncs in `SyncMode::Interval`, in microseconds.
     pub sync_interval_us: u64,
-    /// Number of compaction threads, at most half of the cores; a larger number is reduced with a line in the
-    /// log. 0: compaction only on request.
+    /// Number of compaction threads, at most half of the cores; a larger number is reduced, with a line in
+    /// the log. 0: compaction only on request.
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
@@ -341,7 +341,7 @@ impl FamilyOptions {
 fn lock_bound(write_buffer_size: usize) -> usize {
     /// Memory of one lock: entry, queue, places in the lists.
     const LOCK_BYTES: usize = 256;
-    /// Between the bound and twice as many there is room for two kinds of owners: some publish their first
+    /// Between the bound and twice as many there is room for two kinds of owners. Some publish their first
     /// locks while others, earlier ones, still write theirs into runs.
     const LEAST: usize = 8 * 1024;
     (write_buffer_size / 2 / LOCK_BYTES).max(LEAST)

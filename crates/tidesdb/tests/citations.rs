@@ -1,7 +1,7 @@
 //! Comments and documents name files and sections of documents: each of them exists.
 //!
 //! Covers the comments of code in `crates/`, `plugin/`, `scripts/` and `experiments/`, and the documents in
-//! `docs/` and at the top. A path exists if a file or folder of the project has it, from the top, from the
+//! `docs/` and at the top. A path exists if a file or folder of the project has it: from the top, from the
 //! citing file's folder, or as the end of a longer path. Code blocks of documents are not read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ impl Tree {
             .or_else(|| self.decision(path))
     }
 
-    /// Whether a path is one from the top or from the citing file's folder, and not the end of a longer one.
+    /// True if a path is one from the top or from the citing file's folder, and not the end of a longer one.
     fn is_exact(&self, path: &str, from: &str) -> bool {
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
         self.files.contains_key(path)
@@ -345,7 +345,7 @@ fn headings(document: &str) -> Vec<(String, String)> {
     out
 }
 
-/// Whether a document has section `3`, or item 2 of it for `3.2`.
+/// True if a document has section `3`, or item 2 of it for `3.2`.
 fn has_section(document: &str, section: &str) -> bool {
     let (number, item) = section.split_once('.').map_or((section, None), |(n, m)| (n, Some(m)));
     let mut inside = false;
@@ -364,7 +364,7 @@ fn has_section(document: &str, section: &str) -> bool {
     false
 }
 
-/// Whether a missing path is a placeholder for many, as in `results/NAME`.
+/// True if a missing path is a placeholder for many, as in `results/NAME`.
 fn is_placeholder(path: &str) -> bool {
     let mut run = 0;
     path.chars().any(|c| {

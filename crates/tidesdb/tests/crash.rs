@@ -2,9 +2,9 @@
 //! every way, and again inside recovery; random programs crash at random calls, life after life.
 //!
 //! After each crash: the store opens. Its content is a prefix of the commit order with every promised commit:
-//! all answered ones after a killed process, all answered in FULL after a power cut. No transaction is there
-//! by half. Answered and undecided prepared transactions wait for their decision. No counter hands a value
-//! out twice. State shown by one recovery stays. No unused file is left.
+//! after a killed process, all answered ones; after a power cut, all answered in FULL. No transaction is
+//! there by half. Answered and undecided prepared transactions wait for their decision. No counter hands a
+//! value out twice. State shown by one recovery stays. No unused file is left.
 //!
 //! `CRASH_SEEDS` runs more random programs, `CRASH_SEED` repeats one, `CRASH_STRIDE` (1: every call) thins
 //! out the enumeration.

@@ -286,8 +286,7 @@ fn a_store_with_a_damaged_small_run_opens() {
     db.close().expect("closes");
 }
 
-/// More rows than in a table merged by a flush with the next one, fewer than in a table with a file of its
-/// own.
+/// More rows than in a table merged by a flush with the next one, fewer than in one with its own file.
 const SHARED_ROWS: u32 = 300;
 
 fn sharing() -> Options {
@@ -319,8 +318,8 @@ fn sparse(disk: &FaultyDisk, names: &[&str]) -> Vec<PathBuf> {
     shared
 }
 
-/// The survivor of a shared file is damaged and its family set aside: nothing can be rewritten for now, and nobody
-/// tries again and again without a pause.
+/// The survivor of a shared file is damaged and its family set aside. Nothing can be rewritten for now, and
+/// nobody tries again and again without a pause.
 #[test]
 fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
     let disk = FaultyDisk::new(1);

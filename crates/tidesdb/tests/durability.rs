@@ -1,5 +1,5 @@
 //! The survival of an answered commit after a killed process, and after a power cut without any unsynced
-//! bytes: by the store's mode, by the modes of its families, and by its own request.
+//! bytes. It depends on the store's mode, the modes of its families, and its own request.
 
 mod sim;
 

@@ -1,5 +1,5 @@
-//! Many keys are found in one call as one by one: in memtables, tables of all levels, the transaction's own
-//! changes in memory and in runs, with deletions, several versions and expiring entries.
+//! Many keys are found in one call as one by one: in memtables, tables of all levels, and the transaction's
+//! own changes in memory and in runs. With deletions, several versions and expiring entries.
 //!
 //! `FIND_ALL_SEEDS` is the number of programs, `FIND_ALL_SEED` repeats one.
 

@@ -1,6 +1,6 @@
-//! The protocol of foreign keys: no child without its parent, at any isolation level, whatever threads do at the same
-//! time, and over restarts with prepared transactions. Parents and children are keys of two families; a third, without
-//! entries, has the parents' advisory locks (`docs/protocols.md` 4.14).
+//! The protocol of foreign keys: no child without its parent, at any isolation level, with any concurrent
+//! threads, and over restarts with prepared transactions. Parents and children are keys of two families; a
+//! third, without entries, has the parents' advisory locks (`docs/protocols.md` 4.14).
 //!
 //! - A child's insertion takes the parent's advisory lock shared. Then it looks for the parent, by a current
 //!   read. If there is none, it locks the parent's row shared, waiting for an inserter, and looks again. A
@@ -37,7 +37,7 @@ const CHILDREN: u64 = 3;
 /// Prepared transactions waiting for a decision at a time, more or less: each blocks a parent or two.
 const UNDECIDED: usize = 2;
 
-/// Whether the protocol is kept, or broken to see whether the test notices.
+/// Keeps the protocol, or breaks it to check that the test notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Taken,
@@ -339,7 +339,7 @@ impl Model {
     }
 }
 
-/// Two rounds with a crash between them, and the decision of all remaining transactions. Whether a child
+/// Two rounds with a crash between them, and the decision of all remaining transactions. True if a child
 /// without a parent was found.
 fn finds_an_orphan(seed: u64, guard: Guard, counts: &Arc<Counts>) -> bool {
     let disk = FaultyDisk::new(seed);

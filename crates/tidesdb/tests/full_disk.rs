@@ -22,7 +22,7 @@ fn options() -> Options {
     Options { compaction_threads: 0, ..sim::tiny(SyncMode::Full) }
 }
 
-/// A store after its process died: a family in files, one only in the log, a prepared transaction, an
+/// A store after its process died, with a family in files, one only in the log, a prepared transaction, an
 /// overwritten row, and two transactions larger than memory. One of these is committed between small ones,
 /// one prepared.
 fn died(seed: u64) -> (FaultyDisk, Vec<Row>) {

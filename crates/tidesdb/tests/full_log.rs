@@ -56,8 +56,8 @@ fn check_crash(disk: &FaultyDisk, mode: SyncMode, answered: &[u8], refused: &[u8
     }
 }
 
-/// At each of the log's writes in turn: the commit at it waits, another is refused, and both are right
-/// whether the machine dies then or room comes back.
+/// At each of the log's writes in turn: the commit at it waits, another is refused. Both are right whether
+/// the machine dies then or room comes back.
 #[test]
 fn no_room_at_any_write_of_the_log_refuses_commits_and_loses_none() {
     for mode in MODES {
@@ -214,8 +214,8 @@ fn a_prepare_that_is_tried_again_keeps_its_runs() {
     assert!(refused > 50, "{refused}");
 }
 
-/// A large transaction's prepare is refused and given up: its files go once the log has room for its rollback, without a
-/// flush or another transaction.
+/// A large transaction's prepare is refused and given up. Its files go once the log has room for its
+/// rollback, without a flush or another transaction.
 #[test]
 fn a_refused_prepare_keeps_no_files() {
     let mut refused = 0;

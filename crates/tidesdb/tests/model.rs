@@ -185,8 +185,8 @@ impl World {
         }
     }
 
-    /// Whether changing a key whose newest version is `newest` is a conflict. `None`: either is right,
-    /// because the deciding versions may be gone.
+    /// True if changing a key conflicts, by its newest version. `None`: either is right, because the deciding
+    /// versions may be gone.
     fn conflicts(&self, at: usize, family: u64, key: &[u8]) -> Option<bool> {
         let txn = &self.open[at].model;
         let Some(snapshot) = txn.snapshot.filter(|_| txn.isolation >= Isolation::RepeatableRead) else {

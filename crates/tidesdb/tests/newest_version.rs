@@ -147,7 +147,7 @@ fn expected(
         .collect()
 }
 
-/// Random changes over a random snapshot, in memory and in runs: a scan gives both versions of each key,
+/// Random changes over a random snapshot, in memory and in runs. A scan gives both versions of each key,
 /// whatever is written while it is on one of them.
 #[test]
 fn a_scan_gives_both_versions_of_a_key() {

@@ -142,8 +142,8 @@ fn savepoints_outlive_statements_and_end_with_the_transaction() {
     txn.rollback().expect("rolls back");
 }
 
-/// A server may forget savepoints without a release, as for a function that sets two: a released one is found
-/// without a search through all others.
+/// A server may forget savepoints without a release, as for a function with two of them. A released one is
+/// found without a search through all others.
 #[test]
 fn a_million_forgotten_savepoints_cost_no_search() {
     let disk = new_store(15, &small(SyncMode::None));

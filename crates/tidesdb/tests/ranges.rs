@@ -79,7 +79,7 @@ impl Bed {
         read(&mut cursor, txn, scan, limit)
     }
 
-    /// Whether another transaction can insert the key now.
+    /// True if another transaction can insert the key now.
     fn is_free(&self, key: &[u8]) -> bool {
         let mut txn = self.begin(Isolation::ReadCommitted);
         txn.set_lock_timeout(Some(Duration::ZERO));
@@ -458,7 +458,7 @@ fn a_key_that_was_locked_without_a_look_is_compared_with_the_snapshot() {
     assert!(matches!(lost, Err(Error::Conflict)), "{lost:?}");
 }
 
-/// The caller locks the row of an entry, and releases it if there is none: from then on only the range can
+/// The caller locks the row of an entry, and releases it if there is none. From then on only the range can
 /// keep the entry unchanged.
 #[test]
 fn an_entry_read_in_a_gap_scan_is_in_the_range_at_once() {

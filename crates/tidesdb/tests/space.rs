@@ -1,5 +1,5 @@
-//! The space of unused tables: how much a store of many tables, of dropped ones and of undone statements
-//! keeps, and when it frees the rest. Without compression, so bytes can be counted.
+//! The space of unused tables: the amount kept by a store of many tables, of dropped ones and of undone
+//! statements, and the time of its release. Without compression, so bytes can be counted.
 
 mod sim;
 
@@ -158,8 +158,8 @@ fn a_busy_store_moves_no_more_than_it_gives_back() {
     db.close().expect("closes");
 }
 
-/// Rounds of writes to many tables of all sizes, with merges, drops and reopenings: at rest the store is little longer
-/// than its tables, and each row is there.
+/// Rounds of writes to many tables of all sizes, with merges, drops and reopenings. At rest the store is
+/// little longer than its tables, and each row is there.
 #[test]
 fn many_tables_of_all_sizes_settle() {
     let disk = FaultyDisk::new(1);
@@ -390,7 +390,7 @@ fn a_crash_within_a_rewrite_loses_nothing() {
     assert!(crashes > 50);
 }
 
-/// Whether the files of the store in [`a_crash_within_a_rewrite_loses_nothing`] were rewritten.
+/// True if the files of the store in [`a_crash_within_a_rewrite_loses_nothing`] were rewritten.
 fn db_written(disk: &FaultyDisk) -> bool {
     let db = open(disk, &options()).expect("opens");
     let settled = is_settled(&db, disk);

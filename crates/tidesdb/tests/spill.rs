@@ -645,7 +645,7 @@ fn many_large_transactions_share_memory() {
     assert_eq!(rows(&db, &families[0]).expect("reads").len(), 100);
 }
 
-/// A row larger than the transaction's share of memory and refused at its writing is undone: its statement
+/// A row larger than the transaction's share of memory and refused at its writing is undone. Its statement
 /// may be one of several whose failure somebody catches.
 #[test]
 fn a_large_row_that_cannot_be_written_is_undone() {

@@ -225,8 +225,8 @@ fn a_statement_undone_after_a_savepoint_keeps_what_that_locked() {
     txn.commit().expect("commits");
 }
 
-/// The locks of earlier statements survive a failed statement: a row read FOR UPDATE, then written by a
-/// failing statement that spills, stays locked as read.
+/// The locks of earlier statements survive a failed statement. A row read FOR UPDATE, then written by a
+/// failing, spilling statement, stays locked as read.
 #[test]
 fn a_failed_statement_keeps_what_earlier_ones_locked() {
     let disk = FaultyDisk::new(17);
@@ -354,8 +354,8 @@ fn a_key_is_locked_without_a_change() {
     assert_eq!(rows(&db, a).expect("reads").len(), 400);
 }
 
-/// A range read under locks waits for the rows of a large transaction, and keeps out its later writes, index
-/// entries without a statement's lock included.
+/// A range read under locks waits for the rows of a large transaction, and keeps out its later writes. These
+/// include index entries without a statement's lock.
 #[test]
 fn ranges_and_large_transactions_meet() {
     for single_statement in [false, true] {

@@ -1,5 +1,5 @@
-//! Others' changes to the directory of a store, on a real disk: they remove the lock file of an open one, put
-//! another directory in its place, or leave FIFOs and symbolic links in place of files.
+//! Others' changes to the directory of a store, on a real disk. They remove the lock file of an open one, put
+//! another directory in its place, or leave FIFOs and symbolic links.
 
 use std::ffi::CString;
 use std::fs;

@@ -1,7 +1,7 @@
-//! Keys that expire: random programs alongside a model with a clock. A row stands in two families, with the same
-//! expiry, as a table's row and its index entry do; whatever flushes, merges, crashes, spilled and prepared
-//! transactions come between, every view sees both or neither, and no view sees a row go. The wall clock jumps in
-//! some of them.
+//! Keys that expire: random programs alongside a model with a clock. A row stands in two families, with the
+//! same expiry, as a table's row and its index entry do. Flushes, merges, crashes, spilled and prepared
+//! transactions come between. Every view sees both or neither, and no view sees a row go. The wall clock
+//! jumps in some of them.
 //!
 //! `EXPIRY_SEED` repeats one program, `EXPIRY_SEEDS` runs more of them.
 

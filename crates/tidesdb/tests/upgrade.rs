@@ -1,6 +1,6 @@
 //! Files of an earlier build are opened by this one: all content is read, prepared transactions are decided,
 //! and the store goes on. `fixtures/v1` is a packed store, as left by a killed process; its content is given
-//! by its program, [`v1`]. So it is with [`v2`], the first to count rows, and [`v3`], the first to list the
+//! by its program, [`v1`]. So it is with [`v2`], the first to count rows. [`v3`] is the first to list the
 //! files of its log and to keep its dictionary twice.
 //!
 //! A change of a format keeps these fixtures and programs unchanged and gets a directory and a program of its

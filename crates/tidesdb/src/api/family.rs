@@ -70,8 +70,8 @@ impl Family {
         self.shared.autocommit(|txn| txn.insert(&self.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Family::put`], with an expiry: from the second `expiry` of the store's expiry clock on
-    /// ([`Db::expiry_second`](super::Db::expiry_second)), in seconds since 1970, the key does not exist.
+    /// As [`Family::put`], with an expiry in seconds since 1970. From the second `expiry` of the store's
+    /// expiry clock on ([`Db::expiry_second`](super::Db::expiry_second)), the key does not exist.
     pub fn put_expiring(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, expiry: u64) -> Result<()> {
         self.shared.autocommit(|txn| txn.put_expiring(&self.family, key.as_ref(), value.as_ref(), expiry))
     }

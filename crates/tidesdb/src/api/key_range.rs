@@ -99,12 +99,12 @@ impl ByteRange {
         ByteRange { lower: prefix.to_vec(), upper: ends.then_some(upper), prefix: prefix.len() }
     }
 
-    /// Whether a key lies in the range.
+    /// True if a key lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.lower.as_slice() && self.upper.as_deref().is_none_or(|upper| key < upper)
     }
 
-    /// Whether no key lies in the range.
+    /// True if no key lies in the range.
     pub fn is_empty(&self) -> bool {
         self.upper.as_deref().is_some_and(|upper| upper <= self.lower.as_slice())
     }

@@ -92,8 +92,8 @@ impl Transaction {
         self.write(family, |txn| txn.insert(&family.family, key.as_ref(), value.as_ref()))
     }
 
-    /// As [`Transaction::put`], with an expiry: from the second `expiry` of the store's expiry clock on
-    /// ([`Db::expiry_second`](super::Db::expiry_second)), in seconds since 1970, the key does not exist.
+    /// As [`Transaction::put`], with an expiry in seconds since 1970. From the second `expiry` of the store's
+    /// expiry clock on ([`Db::expiry_second`](super::Db::expiry_second)), the key does not exist.
     pub fn put_expiring(
         &self,
         family: &Family,

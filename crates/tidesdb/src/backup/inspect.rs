@@ -1,5 +1,5 @@
-//! Reads the files of a store for `tidesdb-admin dump`: its log record by record, the names of its families,
-//! the tables of one file as the manifest lists them. Changes nothing. Memory holds the manifest, the
+//! Reads the files of a store for `tidesdb-admin dump`. It reads the log record by record, the names of the
+//! families, and the manifest's list of one file's tables. Changes nothing. Memory holds the manifest, the
 //! dictionary and one record, however large the store is.
 
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
-//! Online backups. A backup is the image of the store that a crash at one moment would leave: the manifest at
-//! that moment, the tables it names, and a part of the log. The part runs from the manifest's first live
-//! segment up to a record of the backup's own, queued between two commits: the point. Recovery opens a backup
-//! as it opens the image after a crash. Every commit ordered before the point is in it, none after. Prepared
+//! Online backups. A backup is the image of the store left by a crash at one moment: the manifest at that
+//! moment, the tables it names, and a part of the log. The part runs from the manifest's first live segment
+//! up to a record of the backup's own, queued between two commits: the point. Recovery opens a backup as it
+//! opens the image after a crash. Every commit ordered before the point is in it, none after. Prepared
 //! transactions wait for their decision, spilled runs are at their places in the log.
 //!
 //! Taking the point holds writers only while the record is queued and the live files are noted. No I/O and no
 //! wait happens meanwhile. The copied files stay until the end: versions keep their tables, transactions
-//! their runs, and no segment of the log is reused before it is copied.
+//! their runs. No segment of the log is reused before it is copied.
 //!
 //! The file [`INFO`] completes the destination. It is written last, after all files and directories are
 //! synced. A failure removes the destination's files. A crash leaves a directory without [`INFO`], and
@@ -73,7 +73,7 @@ const DATA: &str = "data";
 /// Longest wait for room in the log for the record of the point.
 const SPACE_WAIT: Duration = Duration::from_secs(60);
 
-/// How a backup is taken.
+/// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackupOptions {
     /// Hard-links tables to the store's files instead of copying them: quick, and on the same file system
@@ -217,7 +217,7 @@ impl Backup {
         self.make_directory(log_dir(&home))
     }
 
-    /// Makes only the last directory: a missing parent may be the mount point of an absent disk, and the
+    /// Makes only the last directory. A missing parent may be the mount point of an absent disk, and the
     /// backup would fill the disk below.
     fn check_parent(&self) -> Result<()> {
         let Some(parent) = self.to.parent().filter(|parent| parent.parent().is_some()) else { return Ok(()) };
@@ -432,7 +432,7 @@ impl Backup {
         Ok(false)
     }
 
-    /// Whether an error reports damage of a table file of the store. A failure to open it for want of
+    /// True if an error reports damage of a table file of the store. A failure to open it for want of
     /// descriptors or memory is no damage.
     fn is_of_table(&self, error: &Error, number: FileNo) -> bool {
         self.store.versions.table_files().file_of(error) == Some(number)

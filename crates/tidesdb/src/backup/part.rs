@@ -22,9 +22,9 @@ use crate::wal::log_dir;
 
 /// The wanted part of a backup.
 pub struct Part<'a> {
-    /// Whether a family is wanted, by its name.
+    /// True if a family is wanted, by its name.
     pub family: &'a dyn Fn(&[u8]) -> bool,
-    /// Whether a file of the owner is wanted, by its path below the backup's `data`.
+    /// True if a file of the owner is wanted, by its path below the backup's `data`.
     pub file: &'a dyn Fn(&str) -> bool,
 }
 

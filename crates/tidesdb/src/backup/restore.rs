@@ -101,7 +101,7 @@ pub fn restore(
     Ok(info)
 }
 
-/// Whether a store's directory is empty but for the lock file.
+/// True if a store's directory is empty but for the lock file.
 pub(super) fn is_free(disk: &dyn Disk, store: &Path) -> Result<bool> {
     Ok(disk.list(store)?.iter().all(|name| name == LOCK))
 }

@@ -172,8 +172,8 @@ fn a_definition_that_was_made_meanwhile_stays() {
     assert_eq!(disk.contents(definition).as_deref(), Some(&b"another table"[..]));
 }
 
-/// A backup of a store with one damaged block, one missing table or one damaged segment of the log fails, names the file
-/// of the store, and leaves nothing.
+/// A backup of a store with one damaged block, one missing table or one damaged segment of the log fails. It
+/// names the file of the store, and leaves nothing.
 #[test]
 fn a_backup_of_a_damaged_store_fails_and_names_the_file() {
     for (kind, links) in

@@ -381,7 +381,7 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Makes the log durable as far as an edit up to memtable `upto` relies on it, and copies the prepared
+    /// Makes the log durable as far as an edit up to memtable `upto` relies on it. Copies the prepared
     /// transactions the edit would release.
     fn log_before_install(&self, upto: MemtableId) -> Result<()> {
         // Before anything is copied that would wait.

@@ -175,7 +175,7 @@ impl Maintenance {
         self.rewrite_sparse(settled)
     }
 
-    /// Whether there was no write for a while, and no job runs: tables dead now are not left to the next
+    /// True if there was no write for a while, and no job runs: tables dead now are not left to the next
     /// merge.
     fn is_settled(&self) -> bool {
         let quiet_for = self.store.versions.disk().now_micros().saturating_sub(self.flushed_at.load(Relaxed));

@@ -86,7 +86,7 @@ impl Mark {
         ids_of(state).last().map(|(id, _)| Mark { id: id.to_string(), epoch: state.epoch })
     }
 
-    /// Whether the store is this one, or once was.
+    /// True if the store is this one, or once was.
     fn is_in_the_life_of(&self, state: &StoreState) -> bool {
         let ids = ids_of(state);
         let Some(at) = ids.iter().position(|(id, _)| *id == self.id) else { return false };

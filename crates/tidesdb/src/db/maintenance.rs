@@ -70,8 +70,8 @@ impl Maintenance {
     }
 
     /// Called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
-    /// compaction. A family with a failed merge holds up no writer until one succeeds, whether its pause has
-    /// ended or not: the wait might have no end.
+    /// compaction. A family with a failed merge holds up no writer until one succeeds, even after its pause
+    /// has ended: the wait might have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.store.versions.current();
         let suspects = self.reservations.set_aside().suspects();

@@ -217,7 +217,7 @@ impl Db {
         self.transactions.recovered.lock().keys().cloned().collect()
     }
 
-    /// Whether the ownerless prepared transaction `xid` has changed the family, or locked it or its keys for
+    /// True if the ownerless prepared transaction `xid` has changed the family, or locked it or its keys for
     /// a change. False without such a transaction, too.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
         let owner = self.transactions.recovered.lock().get(xid).map(Recovered::owner);
@@ -226,7 +226,7 @@ impl Db {
         })
     }
 
-    /// Whether the store has, or may have had, expiring keys.
+    /// True if the store has, or may have had, expiring keys.
     pub fn has_expiring_keys(&self) -> bool {
         self.store.ttl_clock.is_used()
     }

@@ -16,7 +16,7 @@ use crate::version::Totals;
 pub struct FamilyStats {
     /// Live rows: exact, for all visible commits, if `counted`; else an estimate.
     pub entries: u64,
-    /// Whether the rows are counted. Families of an earlier build's store are not counted before
+    /// True if the rows are counted. Families of an earlier build's store are not counted before
     /// [`Db::count_rows`].
     pub counted: bool,
     /// Tombstones in files and memtables.

@@ -17,7 +17,7 @@ pub use self::faulty::FaultyDisk;
 pub use self::overlay::OverlayDisk;
 pub use self::real::RealDisk;
 
-/// How a file is opened.
+/// The mode of opening a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenMode {
     /// An existing file, for reading.
@@ -56,7 +56,7 @@ pub trait File: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> Result<()>;
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
-    /// Whether the file has no bytes.
+    /// True if the file has no bytes.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -87,7 +87,7 @@ pub trait File: Send + Sync + fmt::Debug {
 
 /// A held lock on a store's directory; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + fmt::Debug {
-    /// Whether the lock still keeps others out; checked before an edit of the manifest, and once a second.
+    /// True if the lock still keeps others out; checked before an edit of the manifest, and once a second.
     /// False: its file was gone, and is made and locked again; nobody came in meanwhile.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn remove_dir(&self, dir: &Path) -> Result<()>;
     /// The path without symbolic links, `.` and `..`, as far as it exists.
     fn resolve(&self, path: &Path) -> Result<PathBuf>;
-    /// Whether the path exists.
+    /// True if the path exists.
     fn exists(&self, path: &Path) -> Result<bool>;
     /// Names of the entries of a directory, sorted.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;

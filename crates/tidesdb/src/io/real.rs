@@ -2,7 +2,7 @@
 //! calls are repeated here; every other failure is reported with the operation and the path.
 //!
 //! On file systems without `fallocate`, zeros are written instead, so a later `pwrite` into the range cannot
-//! fail for want of space (copy-on-write file systems do not promise it).
+//! fail for want of space. (Copy-on-write file systems do not promise it.)
 
 mod lock;
 mod regular;

@@ -33,9 +33,9 @@ pub struct MemoryPlan {
 impl MemoryPlan {
     /// The plan for a process with `available` bytes (0: unknown), with all sizes decided; `is_set` stays.
     ///
-    /// An unset budget is half of `available`, or the set sizes and a quarter for the rest, as far as the
-    /// program around leaves that. Unset sizes shrink until all fits. If they do not fit even then, set sizes
-    /// are reduced in proportion.
+    /// An unset budget is half of `available`, or the set sizes and a quarter for the rest, if the program
+    /// around leaves as much. Unset sizes shrink until all fits. If they do not fit even then, set sizes are
+    /// reduced in proportion.
     ///
     /// Errors: `InvalidArgument` when a set budget is below the sizes set in it.
     pub fn fit(self, available: u64) -> Result<MemoryPlan> {

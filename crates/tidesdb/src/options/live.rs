@@ -170,7 +170,7 @@ impl LiveValues {
         self.0.sync_mode.store(mode as u8, Ordering::SeqCst);
     }
 
-    /// Whether every answered commit is durable.
+    /// True if every answered commit is durable.
     pub(crate) fn all_durable(&self) -> bool {
         self.0.all_durable.load(Ordering::SeqCst)
     }

@@ -1,5 +1,5 @@
-//! Point reads of many ascending keys, in one view. Each run keeps its place from one key to the next:
-//! neighbouring keys share a table's block, which is located once for all of them.
+//! Point reads of many ascending keys, in one view. Each run keeps its place from one key to the next.
+//! Neighbouring keys share a table's block, located once for all of them.
 
 use std::sync::Arc;
 

@@ -36,7 +36,7 @@ impl Catalog {
         self.inner.read().by_id.get(&id).cloned()
     }
 
-    /// Whether a family of this number exists. The dictionary always does, and in a damaged one any may.
+    /// True if a family of this number exists. The dictionary always does, and in a damaged one any may.
     pub fn is_live(&self, id: FamilyId) -> bool {
         id == DICTIONARY || self.is_incomplete() || self.inner.read().by_id.contains_key(&id)
     }
@@ -46,12 +46,12 @@ impl Catalog {
         let _ = self.damage.set(error.to_string());
     }
 
-    /// Whether families with tables may be missing here.
+    /// True if families with tables may be missing here.
     pub fn is_incomplete(&self) -> bool {
         self.damage.get().is_some()
     }
 
-    /// Error if families or counters may be missing here: a seemingly free name may be taken, and a counter
+    /// Error if families or counters may be missing here. A seemingly free name may be taken, and a counter
     /// may be far above its known value.
     pub(crate) fn check_complete(&self) -> Result<()> {
         match self.damage.get() {
@@ -120,7 +120,7 @@ impl Catalog {
     }
 }
 
-/// Whether a family needs syncs of the log at intervals.
+/// True if a family needs syncs of the log at intervals.
 pub(crate) fn syncs_at_intervals(options: &FamilyOptions) -> bool {
     options.sync_mode == Some(SyncMode::Interval)
 }

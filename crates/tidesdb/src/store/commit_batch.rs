@@ -192,7 +192,7 @@ impl CommitBatch {
         debug_assert!(set.is_ok(), "a batch is ordered once");
     }
 
-    /// Whether every change is in the memtable.
+    /// True if every change is in the memtable.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }

@@ -23,7 +23,7 @@ impl Counter {
         Counter { next, ceiling: next, block: FIRST_BLOCK, asked: false }
     }
 
-    /// Whether half of the block is gone and no reservation of the next was requested; the caller then
+    /// True if half of the block is gone and no reservation of the next was requested; the caller then
     /// requests it.
     pub(crate) fn asks_for_more(&mut self) -> bool {
         let low = self.next < self.ceiling && self.ceiling - self.next < self.block / 2;

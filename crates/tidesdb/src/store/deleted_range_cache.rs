@@ -7,8 +7,8 @@
 //! absence, and may have put a key into it, unseen by the scan. All such commits are at or below the last
 //! sequence number given out *after* the candidate was published. A later scan that sees all of them, and
 //! finds the range dead again, confirms it. Later commits find the candidate. Each commit looks up the keys
-//! of its puts, after it was ordered and before any of them is in a memtable, and
-//! [removes](DeletedRangeCache::put) the ranges around them.
+//! of its puts, after its order and before any of them is in a memtable. It [removes](DeletedRangeCache::put)
+//! the ranges around them.
 //!
 //! Invariant: a snapshot at or above a range's `since` sees no live key in it, for as long as the range can
 //! be found. A reader sees a put once the visible sequence has passed its commit, and the range was removed

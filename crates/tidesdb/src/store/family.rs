@@ -90,7 +90,7 @@ impl Family {
         self.created_seq.load(Ordering::Acquire)
     }
 
-    /// Whether it was dropped or replaced by a truncation.
+    /// True if it was dropped or replaced by a truncation.
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }

@@ -1,9 +1,9 @@
 //! Returns free heap memory to the operating system.
 //!
 //! Memory allocated by one thread and freed by another stays in the arena of the first. With glibc's eight
-//! arenas a core, memtables, blocks and runs leave free pages all over them: a quarter of the resident size
-//! after large statements. Most is freed when memory has become a file, so flushes, merges and spills end
-//! with a trim.
+//! arenas a core, memtables, blocks and runs leave free pages all over them. They are a quarter of the
+//! resident size after large statements. Most is freed when memory has become a file, so flushes, merges and
+//! spills end with a trim.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! 7.6).
 //!
 //! Memtables and transactions know their share before they take it. Index and filter blocks under
-//! construction, read-ahead, locks and all other uses are measured instead: a thread compares the sum with
+//! construction, read-ahead, locks and all other uses are measured instead. A thread compares the sum with
 //! the bound ten times a second. The cache gives way first; then compaction waits, then writers do. The cache
 //! pays for the other holders, after RocksDB's `CacheReservationManager`.
 
@@ -40,7 +40,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Longest wait of one compaction for memory: writers depend on compactions to go on.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// How far the store is from its bound.
+/// The distance of the store from its bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Shortage {
@@ -286,7 +286,7 @@ fn least_cache(options: &LiveOptions) -> u64 {
     (size / CACHE_SHARE).max(LEAST_CACHE).min(size)
 }
 
-/// The cache's size, beside `rows` bytes for large rows, possibly all in use, and `others` bytes of all
+/// The cache's size, next to `rows` bytes for large rows, possibly all in use, and `others` bytes of all
 /// holders but the cache.
 fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     let planned = beside_write_buffers(options).saturating_sub(rows);
@@ -295,7 +295,7 @@ fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
     (options.block_cache_size as u64).min(planned).min(measured)
 }
 
-/// The size of each of two write buffers, beside the least cache and `fixed` bytes: thousands of connections
+/// The size of each of two write buffers, next to the least cache and `fixed` bytes. Thousands of connections
 /// take more than the cache can give.
 fn write_buffer(options: &LiveOptions, fixed: u64) -> u64 {
     let full = options.write_buffer_size as u64;

@@ -1,5 +1,5 @@
-//! The active memtable, the sealed ones, and their claim on the log: when to rotate, when writers wait, and
-//! the first log segment still needed by recovery (`docs/protocols.md` 1.4, 7.1).
+//! The active memtable, the sealed ones, and their claim on the log (`docs/protocols.md` 1.4, 7.1). Decides
+//! the rotation, the waits of writers, and the first log segment still needed by recovery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -190,7 +190,7 @@ impl Store {
         self.view.load_full()
     }
 
-    /// Whether a view is the present one.
+    /// True if a view is the present one.
     pub(crate) fn is_current(&self, view: &Weak<ReadView>) -> bool {
         std::ptr::eq(Arc::as_ptr(&self.view.load()), view.as_ptr())
     }
@@ -289,7 +289,7 @@ impl Store {
     }
 
     /// The newest commit sure to survive a failure of the log now. Under a weaker sync mode, perhaps in force
-    /// until a moment ago, older versions were given up for commits only written: the result is no older than
+    /// until a moment ago, older versions were given up for commits only written. The result is no older than
     /// these.
     fn logged_seq(&self) -> Seq {
         let logged = match self.live.all_durable() {
@@ -359,8 +359,8 @@ impl Store {
         self.wal_alive()
     }
 
-    /// Checks whether the directory is still this store's alone. If others may have come in, the log ends:
-    /// their changes are not in this store, and the next opening would lose commits acknowledged from now on.
+    /// Checks whether the directory is still this store's alone. If others may have come in, the log ends.
+    /// Their changes are not in this store, and the next opening would lose commits acknowledged from now on.
     pub(crate) fn check_lock(&self) -> Result<()> {
         match self.lock.confirm() {
             Ok(true) => Ok(()),

@@ -61,7 +61,7 @@ impl NoSpaceBackoff {
         self.families.lock().values().next().map(|failed| failed.call.clone())
     }
 
-    /// Whether merges of the family wait for space: an eighth more than was too little, or than their length.
+    /// True if merges of the family wait for space: an eighth more than was too little, or than their length.
     pub fn holds(&self, family: FamilyId, free: impl FnOnce() -> u64) -> bool {
         let families = self.families.lock();
         families.get(&family).is_some_and(|failed| failed.needed.is_some() && failed.lasts(free()))

@@ -110,9 +110,9 @@ impl Pipeline {
         seq
     }
 
-    /// As [`Pipeline::order`] and, in the same step, a rotation: commits ordered before go into the old
-    /// memtable, commits ordered after into `fresh`; the batch itself has no changes for a memtable.
-    /// `log` gets the sealed memtable.
+    /// As [`Pipeline::order`] and, in the same step, a rotation. Earlier commits go into the old memtable,
+    /// later ones into `fresh`; the batch itself has no changes for a memtable. `log` gets the sealed
+    /// memtable.
     pub fn order_and_rotate(
         &self,
         batch: &Arc<CommitBatch>,

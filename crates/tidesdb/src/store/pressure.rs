@@ -122,7 +122,7 @@ impl Store {
         no_space.lacks_space()
     }
 
-    /// Whether a merge waits for space after a full disk.
+    /// True if a merge waits for space after a full disk.
     pub(crate) fn merges_lack_space(&self) -> bool {
         self.merge_without_space().is_some()
     }
@@ -251,8 +251,8 @@ impl Store {
         }
     }
 
-    /// Delays a statement while flush and compaction are behind; its transaction holds no lock. Errors
-    /// after `max_wait`, on a kill, and when the disk is full or the log failed.
+    /// Delays a statement while flush and compaction lag; its transaction holds no lock. Errors after
+    /// `max_wait`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
         if self.memory_bound.shortage() == Shortage::Writers {
             self.memory_bound.writer_waits.fetch_add(1, Relaxed);

@@ -21,7 +21,7 @@ pub struct Stats {
     pub flushes: AtomicU64,
     /// Bytes written by flushes.
     pub flush_bytes: AtomicU64,
-    /// Whether a flush runs.
+    /// True if a flush runs.
     pub flushing: AtomicU64,
     /// Compactions done.
     pub compactions: AtomicU64,

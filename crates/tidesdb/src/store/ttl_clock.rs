@@ -2,13 +2,13 @@
 //! entries.
 //!
 //! Seconds since 1970. The clock follows the wall clock and never goes back. While the wall clock lags, it
-//! goes on at the pace of the monotonic clock: an entry lives for its lifetime even after a wall clock was
+//! goes on at the pace of the monotonic clock. An entry lives for its lifetime even after a wall clock was
 //! ahead and came back. So a lifetime counts from this clock, not from the wall clock ([`TtlClock::lag`]).
 //!
-//! It does not go back across an opening either. The manifest keeps two seconds: one the clock has reached,
-//! and a limit the clock does not pass before the manifest has a later one. After a kill, a wall clock behind
-//! the former was set back, and the clock goes on from the latter. So a row and its index entries, dropped by
-//! different merges, come back neither together nor alone.
+//! It does not go back across an opening either. The manifest keeps two seconds: one already reached, and a
+//! limit. The clock does not pass the limit before the manifest has a later one. After a kill, a wall clock
+//! earlier than the former was set back, and the clock goes on from the latter. So a row and its index
+//! entries, dropped by different merges, come back neither together nor alone.
 //!
 //! A view is the unit of consistent reads: a snapshot, or the reads of a statement at the newest versions.
 //! Its second is fixed by the first entry with an expiry it meets; until then it has seen nothing that could
@@ -30,7 +30,7 @@ const LAST_SECOND: u64 = 1 << 42;
 /// The wall clock shows whole seconds, and small steps are common: a lag of so many seconds counts as none.
 const TOLERANCE: u64 = 1;
 
-/// A wall clock so many seconds behind the manifest's second was set back.
+/// A wall clock so many seconds before the manifest's second was set back.
 const SET_BACK: u64 = 3;
 
 /// The disk's two clocks at one moment.
@@ -94,7 +94,7 @@ impl TtlClock {
         clock
     }
 
-    /// Whether there may be entries with an expiry.
+    /// True if there may be entries with an expiry.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
     }

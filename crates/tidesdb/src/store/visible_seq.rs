@@ -21,7 +21,7 @@ const PATIENCE: u32 = if cfg!(loom) { 0 } else { 64 };
 pub(super) trait Work {
     /// Its sequence, once ordered.
     fn seq(&self) -> Option<Seq>;
-    /// Whether all of it is done; no part of it happens after that.
+    /// True if all of it is done; no part of it happens after that.
     fn is_done(&self) -> bool;
     /// Does the rest of it; any number of threads at once.
     fn apply(&self, oldest_snapshot: Seq);
@@ -232,7 +232,7 @@ mod loom_tests {
     }
 
     /// A thread asleep after its order is helped. When it wakes up it writes nothing twice, and nothing into
-    /// a memtable sealed after the visible sequence had passed it.
+    /// a memtable sealed since the visible sequence passed it.
     #[test]
     fn a_sleeping_committer_holds_up_nobody_and_writes_into_nothing_sealed() {
         let mut model = loom::model::Builder::new();

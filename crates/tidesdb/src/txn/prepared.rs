@@ -1,6 +1,6 @@
 //! Undecided transactions: the batch is in the log, the decision is not. The list holds the log from the
-//! oldest batch's segment on, keeps the data to log a prepare again, and counts the log space of XA-prepared
-//! transactions (`docs/protocols.md` 1.4, 1.5, 2.8).
+//! oldest batch's segment on and keeps the data to log a prepare again. It counts the log space of
+//! XA-prepared transactions (`docs/protocols.md` 1.4, 1.5, 2.8).
 //!
 //! An **XA-prepared** transaction waits for a decision from outside the commit path: an XA transaction of a
 //! user, or one found by recovery. It holds its locks, and room in the log for its decision and for one copy.

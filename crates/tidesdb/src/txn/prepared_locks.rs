@@ -15,8 +15,8 @@ const VERSION: u8 = 1;
 /// Table locks: for each family a varint and the modes' bits in one byte.
 const TABLES: u8 = 1;
 
-/// Ranges, at SERIALIZABLE: for each the family as a varint, the first key, and either 0 (no end) or 1 and the
-/// first key after it.
+/// Ranges, at SERIALIZABLE: for each the family as a varint and the first key. Then either 0 (no end), or 1
+/// and the first key after it.
 const RANGES: u8 = 2;
 
 /// Advisory locks: for each the family as a varint, the mode in one byte, and the key.

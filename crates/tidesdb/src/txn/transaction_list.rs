@@ -42,7 +42,7 @@ pub struct TransactionInfo {
     pub blocker: Option<LockOwnerId>,
     /// Its isolation level; `None` without a session.
     pub isolation: Option<Isolation>,
-    /// Whether it is optimistic.
+    /// True if it is optimistic.
     pub optimistic: bool,
     /// The sequence number of its snapshot, if it holds one now.
     pub snapshot: Option<Seq>,

@@ -28,7 +28,7 @@ const NONE: u32 = u32::MAX;
 struct Change {
     family: FamilyId,
     kind: Kind,
-    /// Whether the key existed before the first change of it in memory.
+    /// True if the key existed before the first change of it in memory.
     was_live: bool,
     key_len: u32,
     value_len: u32,
@@ -94,7 +94,7 @@ pub struct OwnEntry<'a> {
     pub kind: Kind,
     /// Its value; empty for tombstones.
     pub value: &'a [u8],
-    /// Whether the key existed before the first change of it in memory.
+    /// True if the key existed before the first change of it in memory.
     pub was_live: bool,
 }
 
@@ -111,7 +111,7 @@ pub struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Whether there is no change, in memory or in runs.
+    /// True if there is no change, in memory or in runs.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.runs.is_empty()
     }
@@ -162,7 +162,7 @@ impl WriteBatch {
         self.forget_memory();
     }
 
-    /// Whether an empty batch would have less memory.
+    /// True if an empty batch would have less memory.
     pub(crate) fn is_large(&self) -> bool {
         self.bytes.capacity() > KEPT_BYTES || self.changes.capacity() > KEPT_CHANGES
     }
@@ -356,7 +356,7 @@ impl WriteBatch {
             + self.orders.capacity() * size_of::<Order>()
     }
 
-    /// Whether the family has changes in memory.
+    /// True if the family has changes in memory.
     pub fn touches(&self, family: FamilyId) -> bool {
         self.touched().any(|touched| touched == family)
     }
@@ -435,7 +435,7 @@ impl WriteBatch {
         places.filter(|place| self.is_put(place.id)).map(|place| self.key(place.id))
     }
 
-    /// Whether a change, or one replaced by it, is a put.
+    /// True if a change, or one replaced by it, is a put.
     fn is_put(&self, mut id: u32) -> bool {
         while let Some(change) = self.changes.get(id as usize) {
             if !change.kind.is_tombstone() {
@@ -520,12 +520,12 @@ pub(crate) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// Whether there is none.
+    /// True if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.changes.is_empty()
     }
 
-    /// Whether no key was changed twice.
+    /// True if no key was changed twice.
     pub(crate) fn is_plain(&self) -> bool {
         self.batch.changes.iter().all(|change| change.replaced == NONE)
     }

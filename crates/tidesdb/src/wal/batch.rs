@@ -1,6 +1,6 @@
 //! The batch: a transaction's changes in the form of a log record (`docs/format/wal.md`). [`BatchBuilder`]
 //! writes a batch, [`BatchReader`] walks one. The reader borrows, is as cheap to copy as two pointers and can
-//! be resumed, so several threads may share the work of one batch.
+//! be resumed. Several threads may therefore share the work of one batch.
 //!
 //! ```text
 //! groups: varint, then per group  family: varint, entries: varint

@@ -1,10 +1,10 @@
 //! The physical files of the log: files of live segments, reusable files, and files prepared for the next
 //! segments.
 //!
-//! A file goes round: *ready* (header written and synced, no record yet), *live*, *released* (while somebody
-//! holds recycling back, or a thread may still write its old content again), *free*, and ready again under a
-//! new segment id. A segment id is tried in one file only, however often its preparation fails, so no two
-//! files carry one id.
+//! A file goes round. It is *ready* (header written and synced, no record yet), *live*, and *released* (while
+//! recycling is held back, or a thread may still write its old content again). Then it is *free*, and ready
+//! again under a new segment id. A segment id is tried in one file only, however often its preparation fails,
+//! so no two files carry one id.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -62,7 +62,7 @@ impl DiskFullness {
         DiskFullness { log, ..DiskFullness::default() }
     }
 
-    /// Whether somebody finds no room.
+    /// True if somebody finds no room.
     pub fn is_full(&self) -> bool {
         self.causes.load(Relaxed) != 0
     }
@@ -72,7 +72,7 @@ impl DiskFullness {
         self.times.load(Relaxed)
     }
 
-    /// Whether this writer finds no room.
+    /// True if this writer finds no room.
     pub(crate) fn holds(&self, whom: FullFor) -> bool {
         self.causes.load(Relaxed) & whom as u8 != 0
     }

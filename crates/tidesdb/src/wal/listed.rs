@@ -43,7 +43,7 @@ pub fn check_listed<'a>(
     Err(Error::corruption(path, 0, what))
 }
 
-/// Renames the files of segments from `first` on, and those of `missing` present with other content: the
+/// Renames the files of segments from `first` on, and those of `missing` present with other content. The
 /// log's reader does not see them any more. Returns their new paths.
 pub(crate) fn set_aside(
     disk: &Arc<dyn Disk>,

@@ -1,8 +1,8 @@
 //! Pending writes of the log: log writes of serialised records, in order, each written by whichever thread
 //! needs it.
 //!
-//! No thread waits for a leader here. A leader that loses its core between its write and its answer (the
-//! kernel reschedules at the end of a system call) would hold up every committer for a scheduler's slice.
+//! No thread waits for a leader here. A leader may lose its core between its write and its answer (the kernel
+//! reschedules at the end of a system call). It would then hold up every committer for a scheduler's slice.
 //! Instead, a waiting thread serialises the queue and writes log writes not yet begun. In the end it repeats
 //! those of absent writers: the same bytes at the same place, so a second write does no harm. A log write
 //! holds its segment, and a held segment is not recycled: a late writer finds its old file.
@@ -31,7 +31,7 @@ pub(super) trait LogWrite {
     /// The last record ending in it or before it.
     fn last(&self) -> Ticket;
 
-    /// Whether writing it twice costs less than waiting for the thread at it.
+    /// True if writing it twice costs less than waiting for the thread at it.
     fn is_small(&self) -> bool;
 }
 
@@ -130,12 +130,12 @@ impl<S: LogWrite> PendingWrites<S> {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Whether nothing is being written.
+    /// True if nothing is being written.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().pending.is_empty()
     }
 
-    /// Whether a log write has found no room and is not in the file.
+    /// True if a log write has found no room and is not in the file.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
     }
@@ -238,8 +238,8 @@ impl<S: LogWrite> PendingWrites<S> {
         Some(pending.clone())
     }
 
-    /// Repeats the oldest log write begun by another thread, or waits for that thread if the log write is
-    /// large; false if there is none.
+    /// Repeats the oldest log write begun by another thread; waits for that thread if the log write is large.
+    /// False if there is none.
     fn write_again<P: WriteToken<LogWrite = S>>(&self, token: &P) -> bool {
         let mut state = self.state.lock();
         let Some(pending) = state.pending.front().cloned() else { return false };

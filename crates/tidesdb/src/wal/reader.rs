@@ -1,4 +1,4 @@
-//! Recovery's side of the log: finds the segments, reads the valid records in order, and tells a torn tail
+//! Recovery's side of the log. It finds the segments, reads the valid records in order, and tells a torn tail
 //! from damage (`docs/protocols.md` 1.3, `docs/format/wal.md` "Recovery").
 //!
 //! [`recover`] changes nothing on the disk; called again it gives the same answer. It streams: one
@@ -533,8 +533,8 @@ struct Seen {
     seq: Seq,
 }
 
-/// Whether a file with an invalid header may be lost without a loss: it is as long as a segment, and no
-/// record of the segment begins in it.
+/// True if losing a file with an invalid header is no loss: it is as long as a segment, and no record of the
+/// segment begins in it.
 pub(super) fn holds_nothing(disk: &dyn Disk, store: &Path, segment: &LogSegment) -> Result<bool> {
     let log_epoch = LogEpoch { epoch: segment.epoch, first: 0 };
     match OpenSegment::headless(disk, store, segment.file, segment.id, log_epoch)? {

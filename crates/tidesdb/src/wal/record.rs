@@ -388,7 +388,7 @@ const UNKNOWN_KIND: Malformed = "an unknown kind of record";
 /// The error for flags of a later version.
 const LATER_FLAGS: Malformed = "record flags of a later version";
 
-/// Whether whole, undecodable bytes are of a later version, by the reason given.
+/// True if whole, undecodable bytes are of a later version, by the reason given.
 pub(super) fn is_later(why: Malformed) -> bool {
     [UNKNOWN_KIND, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
 }

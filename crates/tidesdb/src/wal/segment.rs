@@ -1,5 +1,5 @@
-//! Segments of the log: the header, the frames, the fragments (`docs/format/wal.md`). Bytes only;
-//! the writer and the reader beside this file do the I/O.
+//! Segments of the log: the header, the frames, the fragments (`docs/format/wal.md`). Bytes only; the writer
+//! and the reader do the I/O, in files next to this one.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl SegmentHeader {
     }
 }
 
-/// Whether segments may have this size: whole frames, or less than one.
+/// True if segments may have this size: whole frames, or less than one.
 pub(super) fn size_is_valid(size: u32) -> bool {
     (MIN_SEGMENT..=1 << 30).contains(&size) && (size <= FRAME || size % FRAME == 0)
 }

@@ -353,7 +353,7 @@ fn the_background_thread_syncs_and_the_real_disk_keeps() {
 }
 
 /// Different threads may write the log writes of one record. A sync between them must not report a place
-/// inside the record as durable, or recovery would take the loss of its end for damage.
+/// inside the record as durable. Recovery would then take the loss of its end for damage.
 #[test]
 fn a_record_that_is_written_in_part_moves_no_end() {
     let disk = FaultyDisk::new(31);

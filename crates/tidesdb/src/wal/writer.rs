@@ -1,9 +1,9 @@
 //! The writing side of the log: reservations, the queue, groups, syncs, failure.
 //!
-//! A committer reserves room ([`Wal::reserve`], may wait or fail), enqueues its record (never waits, never
-//! fails) and then waits until it is written or durable. The first waiting thread takes
-//! everything queued and serialises it into one log write, for one `pwrite` (more only at the end of a segment
-//! and after a megabyte). Any waiting thread writes it (`pending_writes`). Syncs have a leader.
+//! A committer reserves room ([`Wal::reserve`], may wait or fail) and enqueues its record (never waits, never
+//! fails). Then it waits until the record is written or durable. The first waiting thread takes everything
+//! queued and serialises it into one log write, for one `pwrite`. (More only at the end of a segment and
+//! after a megabyte.) Any waiting thread writes it (`pending_writes`). Syncs have a leader.
 //!
 //! Tickets are dense and in the order of the log. This file is the handle; each step has its own:
 //! - `space`: reservations and the queue
@@ -270,12 +270,12 @@ impl Wal {
         self.core.end_waits();
     }
 
-    /// Whether queued records wait for room, and the number of such times since the log was opened.
+    /// True if queued records wait for room; and the number of such times since the log was opened.
     pub fn full(&self) -> (bool, u64) {
         (self.core.is_full(), self.core.times_full())
     }
 
-    /// Whether the store's disk is full: flushes and merges report there, too.
+    /// The state of the store's disk, full or not: flushes and merges report there, too.
     pub(crate) fn fullness(&self) -> &DiskFullness {
         &self.core.fullness
     }

@@ -1,5 +1,6 @@
-//! Backups on the faulty disk: taken after each step of the short programs, with a crash at every call of one and
-//! a failure of every call of one, in a full file system, interrupted at every megabyte; and damage in them.
+//! Backups on the faulty disk, taken after each step of the short programs. One has a crash at every call,
+//! and one a failure of every call. Others run in a full file system, or are interrupted at every megabyte.
+//! Then damage in backups.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

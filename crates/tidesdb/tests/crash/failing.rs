@@ -7,7 +7,7 @@ use super::sim::open;
 use super::state::Step;
 use super::world::World;
 
-/// Whether a step is possible in this state: an earlier one may have failed.
+/// True if a step is possible in this state: an earlier one may have failed.
 fn is_possible(step: &Step, world: &World) -> bool {
     let state = world.expect.now();
     let has = |name: &&str| state.names.contains_key(*name);

@@ -137,8 +137,8 @@ fn a_lost_deletion_brings_no_row_back() {
     db.close().expect("closes");
 }
 
-/// The same, with the new rows in a transaction prepared before the repair and committed after it: in memory,
-/// and in runs; right away, and after a crash without the commit's flush.
+/// The same, with the new rows in a transaction prepared before the repair and committed after it, in memory
+/// and in runs. Right away, and after a crash without the commit's flush.
 #[test]
 fn a_prepared_transaction_proves_nothing_after_a_repair() {
     for (len, crashes) in [(3, false), (3, true), (600, false), (600, true)] {

@@ -73,7 +73,7 @@ impl World {
         self.count("gets");
     }
 
-    /// Whether the model cannot say if a lock on the key is free.
+    /// True if the model cannot say if a lock on the key is free.
     pub(super) fn perhaps_kept_out(&mut self, at: usize, family: u64, key: &[u8]) -> bool {
         let perhaps = self.model.kept_out(self.open[at].model.owner, family, key).is_none();
         if perhaps {

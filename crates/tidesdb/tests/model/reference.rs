@@ -140,7 +140,7 @@ impl Model {
         self.gaps.push(Gap { owner, family, after, before, vague: dead > 64 });
     }
 
-    /// Whether another's gap keeps `owner` from a lock on `key`; `None`: perhaps.
+    /// True if another's gap keeps `owner` from a lock on `key`; `None`: perhaps.
     pub(super) fn kept_out(&self, owner: usize, family: u64, key: &[u8]) -> Option<bool> {
         let mine = self.locks.get(&(family, key.to_vec())).and_then(|held| held.get(&owner));
         if mine == Some(&true) {

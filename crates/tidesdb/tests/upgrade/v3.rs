@@ -1,5 +1,5 @@
-//! The store of `fixtures/v3`: files of the first build to keep the dictionary twice, to list the segments of
-//! its log, and to reserve seconds of the expiry clock. The content of earlier versions is in their stores.
+//! The store of `fixtures/v3`: files of the first build with a dictionary kept twice, a list of the log's
+//! segments, and reserved seconds of the expiry clock. The content of earlier versions is in their stores.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! flush tries them again and again. This takes no new blocks but the manifest's reserve.
 //!
 //! Guarantees: a crash at any point leaves the state before the opening or, from the cut on, the same content
-//! with the new epoch's writes. `docs/design/0002-recovery-by-flush.md` has the steps.
+//! and the new epoch's writes. `docs/design/0002-recovery-by-flush.md` has the steps.
 
 use std::path::Path;
 

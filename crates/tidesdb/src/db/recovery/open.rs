@@ -7,7 +7,7 @@
 //! left to the background (`db/recovery/full_disk.rs`).
 //!
 //! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in
-//! memory, and the directory keeps every byte. So it needs no clean close beforehand.
+//! memory. The directory keeps every byte. So it needs no clean close beforehand.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;

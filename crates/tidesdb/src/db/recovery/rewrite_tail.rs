@@ -1,5 +1,5 @@
 //! Makes the log read by recovery durable in place. A record above the highest `durable_upto` may be readable
-//! only because the page cache has it, and a sync now may succeed although the write-back failed before
+//! only from the page cache. A sync now may succeed although the write-back failed before
 //! (`docs/protocols.md` 1.3 b). With room, the records are written anew elsewhere. On a full disk their own
 //! bytes are written again in place and synced: the segments have their blocks already.
 //!

@@ -48,7 +48,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether the call can change the stored or the durable content. A crash at a call without a change
+    /// True if the call can change the stored or the durable content. A crash at a call without a change
     /// leaves the same disk as a crash at the next changing one.
     pub fn changes(self) -> bool {
         use Op::*;
@@ -69,7 +69,7 @@ impl Op {
     }
 }
 
-/// How a call fails.
+/// The effect of a failing call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// An I/O error. A write leaves a part of its bytes; a sync persists some pages, and all of them

@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 10;
 struct Flock(fs::File);
 
 impl Drop for Flock {
-    /// Unlocks instead of only closing: a process just forked by another thread holds the descriptor, and
+    /// Unlocks instead of only closing. A process just forked by another thread holds the descriptor, and
     /// with it the lock, until it executes its program.
     fn drop(&mut self) {
         // SAFETY: the descriptor is open; no memory is passed. Closing it, which follows, unlocks should this fail.
@@ -99,7 +99,7 @@ impl DirectoryLock for RealLock {
     }
 }
 
-/// Whether a path, by its metadata, is the open file.
+/// True if a path, by its metadata, is the open file.
 fn names(found: io::Result<fs::Metadata>, held: &fs::File, path: &Path) -> Result<bool> {
     match found {
         Ok(found) => {
@@ -147,7 +147,8 @@ fn lock_directory(path: &Path, kind: libc::c_int) -> Result<Option<Flock>> {
     }
 }
 
-/// Whether the file system locks no directories. NFS makes an exclusive `flock` a lock of a file open for writing.
+/// True if the file system locks no directories. NFS makes an exclusive `flock` a lock of a file open for
+/// writing.
 fn is_unsupported(error: &io::Error) -> bool {
     let unsupported = [libc::EBADF, libc::EINVAL, libc::EISDIR, libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP];
     error.raw_os_error().is_some_and(|code| unsupported.contains(&code))

@@ -1,4 +1,4 @@
-//! Only regular files are opened. Opening a FIFO would hang, a device may do anything, and a symbolic link
+//! Only regular files are opened. Opening a FIFO would hang, and a device may do anything. A symbolic link
 //! leads out of the store: to a file of another program, to be overwritten.
 
 use std::fs;

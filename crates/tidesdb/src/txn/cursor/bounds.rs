@@ -35,7 +35,7 @@ impl ScanBounds {
         self.forward = forward;
     }
 
-    /// Whether the scan ends before `key`.
+    /// True if the scan ends before `key`.
     #[inline]
     pub(super) fn is_past_end(&self, key: &[u8]) -> bool {
         // A comparison with a vector that never had bytes is not free: its pointer leads nowhere, and glibc's `memcmp`

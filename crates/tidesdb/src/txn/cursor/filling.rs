@@ -22,7 +22,7 @@ struct OwnChange<'a> {
 }
 
 impl OwnChange<'_> {
-    /// Whether a scan comes to `key` before this change.
+    /// True if a scan comes to `key` before this change.
     fn is_behind(&self, key: &[u8], forward: bool) -> bool {
         match forward {
             true => key < self.key,

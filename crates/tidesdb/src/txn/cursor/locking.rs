@@ -47,7 +47,7 @@ impl Cursor {
         }
     }
 
-    /// Whether a deleted key may be a row moved ahead of the scan since the merge was placed. The deleting
+    /// True if a deleted key may be a row moved ahead of the scan since the merge was placed. The deleting
     /// commit may have given the row another key in front, already passed by the merge's iterators. The row
     /// is in the scan's range before and after that commit, so a scan of the newest versions must see it
     /// once. A scan with gap locks looks again by itself, from the start of its gap.
@@ -55,13 +55,13 @@ impl Cursor {
         self.follows_moves() && next == Next::Committed && seq > self.merged.placed_at
     }
 
-    /// Whether the scan itself must look for rows moved in front of it.
+    /// True if the scan itself must look for rows moved in front of it.
     pub(super) fn follows_moves(&self) -> bool {
         let locks = matches!(self.locks.mode, ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive);
         locks && !self.gaps.kept && !self.locks.skip_locked
     }
 
-    /// Places the merge after the key of `span`, over all commits up to `seq`: the deletion may be visible
+    /// Places the merge after the key of `span`, over all commits up to `seq`. The deletion may be visible
     /// there before the other changes of its commit.
     pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
         self.end_deleted_run(txn);

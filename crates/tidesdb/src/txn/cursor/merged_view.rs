@@ -31,7 +31,7 @@ impl Basis {
         self.memtables.iter().filter(|memtable| memtable.tree(family).is_none()).count()
     }
 
-    /// Whether it is the last holder of a flushed memtable: a snapshot finds the same versions in its file.
+    /// True if it keeps a flushed memtable in memory: a snapshot finds the same versions in its file.
     fn keeps_flushed_memtable(&self, store: &Store) -> bool {
         if store.is_current(&self.view) {
             return false;

@@ -131,9 +131,9 @@ impl Cursor {
         self.batch.release();
     }
 
-    /// Releases the memory of a value of many megabytes, already copied by the caller: the value of the last
-    /// point read, or of the batch's row `position`. The batch then holds only this row, with its key and
-    /// without a value.
+    /// Releases the memory of a value of many megabytes, already copied by the caller. It is the value of the
+    /// last point read, or of the batch's row `position`. The batch then holds only this row, with its key
+    /// and without a value.
     pub fn free_value(&mut self, position: usize) {
         if self.batch.bytes.capacity() > LARGE_BATCH {
             self.batch.keep_key(position);
@@ -145,7 +145,7 @@ impl Cursor {
         self.batch.spans.len()
     }
 
-    /// Whether the batch has no row.
+    /// True if the batch has no row.
     pub fn is_empty(&self) -> bool {
         self.batch.spans.is_empty()
     }
@@ -206,7 +206,7 @@ impl Cursor {
         Ok(live.then_some(self.batch.bytes.as_slice()))
     }
 
-    /// Whether the current row is locked by another owner and was read in its committed version, by a scan
+    /// True if the current row is locked by another owner and was read in its committed version, by a scan
     /// with `peek_locked`.
     pub fn is_peek(&self) -> bool {
         self.locks.peeked

@@ -80,7 +80,7 @@ impl RowBatch {
         rows
     }
 
-    /// Whether the copied bytes are enough for a batch.
+    /// True if the copied bytes are enough for a batch.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= BATCH_BYTES

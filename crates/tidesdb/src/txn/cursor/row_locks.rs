@@ -40,7 +40,7 @@ impl RowLocks {
     }
 }
 
-/// How far a scan has published its range.
+/// The published part of a scan's range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Covered {
     /// Not at all.

@@ -2,7 +2,7 @@
 
 use crate::txn::transaction::ReadMode;
 
-/// Where a scan begins.
+/// The beginning of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// First key at or after the given one.
@@ -20,7 +20,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Whether the scan goes towards larger keys.
+    /// True if the scan goes towards larger keys.
     pub fn is_forward(self) -> bool {
         matches!(self, Start::AtOrAfter | Start::After | Start::First)
     }
@@ -29,7 +29,7 @@ impl Start {
 /// The parameters of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    /// Where it begins.
+    /// Its beginning.
     pub start: Start,
     /// The key for `start`.
     pub key: &'a [u8],

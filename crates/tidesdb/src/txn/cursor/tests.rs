@@ -217,8 +217,8 @@ fn a_scan_that_peeks_waits_for_the_rest_of_a_commit_that_took_its_row() {
     assert_eq!(seen, [25, 30, 40, 90]);
 }
 
-/// A commit may have moved a row out of a dead range to a key in front of the scan, if the scan has not seen
-/// all of this commit.
+/// A commit may have moved a row out of a dead range to a key in front of the scan. The scan then has not
+/// seen all of this commit.
 #[test]
 fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
     let (db, family) = four_keys(Options { deleted_run: 4, ..Options::default() }, false);
@@ -267,7 +267,7 @@ fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
     drop(memtables);
 }
 
-/// Rows of many megabytes among small ones: a scan in any mode and direction sees all of them and keeps no
+/// Rows of many megabytes among small ones. A scan in any mode and direction sees all of them and keeps no
 /// block of a large one. It goes on from a row with a freed value.
 #[test]
 fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {

@@ -34,7 +34,7 @@ fn last_stamp(ordinal: u64) -> Seq {
     stamp(ordinal, true)
 }
 
-/// Whether the key existed, according to a stamp.
+/// True if the key existed, according to a stamp.
 pub(super) fn was_live(stamp: Seq) -> bool {
     stamp & 1 != 0
 }
@@ -87,7 +87,8 @@ impl SpilledRun {
         self.files().map(|file| file.len()).sum()
     }
 
-    /// Whether its tables can become ones of level 0 as they are: nothing cut away, each key once, no sync failed.
+    /// True if its tables can become ones of level 0 as they are: nothing cut away, each key once, no sync
+    /// failed.
     pub(super) fn is_plain(&self) -> bool {
         self.limit == self.written
             && self.tables.iter().all(|run| run.meta().entries == run.meta().keys)
@@ -121,12 +122,12 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Whether nothing was spilled.
+    /// True if nothing was spilled.
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Whether there are files, those of undone changes included.
+    /// True if there are files, those of undone changes included.
     pub(crate) fn has_files(&self) -> bool {
         !(self.list.is_empty() && self.cut.is_empty() && self.merged.is_empty())
     }

@@ -17,8 +17,8 @@ use crate::version::{LiveFile, TableHandle};
 
 use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs, SpilledRun};
 
-/// Runs of a total length up to so many times a transaction's memory become one: writing them again costs
-/// less than twice as many runs on level 0.
+/// Runs up to so many times a transaction's memory in total become one. Writing them again costs less than
+/// twice as many runs on level 0.
 const ONE_RUN_BOUNDS: u64 = 4;
 
 impl SealedRuns {

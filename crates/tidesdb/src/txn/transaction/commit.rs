@@ -24,7 +24,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Whether changes wait for their decision.
+    /// True if changes wait for their decision.
     pub(super) fn has_changes(&self) -> bool {
         self.prepared.is_some() || self.xa_prepared.is_some()
     }

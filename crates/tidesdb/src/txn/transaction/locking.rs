@@ -115,8 +115,8 @@ impl Transaction {
         self.transactions.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
-    /// Whether locking scans keep the gaps between their rows free of others' insertions, and exclusive reads
-    /// of a missing key the gap around it.
+    /// True if locking scans keep the gaps between their rows free of others' insertions. Exclusive reads of
+    /// a missing key then keep the gap around it.
     pub(crate) fn keeps_gaps(&self) -> bool {
         match self.options.isolation {
             _ if self.options.unlocked => false,

@@ -113,7 +113,7 @@ pub enum ReadMode {
 }
 
 impl ReadMode {
-    /// Whether scans in this mode keep gaps free if the transaction does.
+    /// True if scans in this mode keep gaps free if the transaction does.
     pub(crate) fn may_keep_gaps(self) -> bool {
         matches!(self, ReadMode::Shared | ReadMode::Exclusive | ReadMode::Gap)
     }
@@ -155,9 +155,9 @@ pub enum ChangeKind<'a> {
     KeepEntry(&'a [u8]),
     /// The key does not exist.
     Delete,
-    /// As `Delete`; a compaction may drop the deletion together with its put. This needs a proof. A plain
-    /// deletion is written unless the key is locked, this transaction has not changed it before, and its
-    /// newest version is an [`Insert`](ChangeKind::Insert) without an earlier value.
+    /// As `Delete`; a compaction may drop the deletion together with its put. This needs a proof: the key is
+    /// locked and unchanged by this transaction so far, and its newest version is an
+    /// [`Insert`](ChangeKind::Insert) without an earlier value. Without it a plain deletion is written.
     SingleDelete,
 }
 
@@ -290,12 +290,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether it is begun and not ended.
+    /// True if it is begun and not ended.
     pub fn is_active(&self) -> bool {
         self.phase != TransactionPhase::Idle
     }
 
-    /// Whether anything was written since it began.
+    /// True if anything was written since it began.
     pub fn has_writes(&self) -> bool {
         !self.batch.is_empty() || self.outcome.has_changes()
     }
@@ -328,7 +328,7 @@ impl Transaction {
         }
     }
 
-    /// Whether the transaction holds any lock, intentions on tables included.
+    /// True if the transaction holds any lock, intentions on tables included.
     pub fn holds_locks(&self) -> bool {
         self.transactions.locks.holds_locks(&self.owner)
     }

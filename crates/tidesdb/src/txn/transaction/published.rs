@@ -10,14 +10,14 @@ use crate::txn::transaction_list::Registered;
 /// Step in which the memory of private batches is counted: small transactions touch no shared counter.
 const COUNT_STEP: usize = 4 << 10;
 
-/// Whether a batch becomes a large one by growing from `before` to `now`.
+/// True if a batch becomes a large one by growing from `before` to `now`.
 fn is_large(before: usize, now: usize) -> bool {
     before < LARGE_BATCH && now >= LARGE_BATCH
 }
 
 /// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of batches.
 ///
-/// Every change of the batch goes through `changed`, and the store's counter holds exactly `counted` bytes of
+/// Every change of the batch goes through `changed`. The store's counter holds exactly `counted` bytes of
 /// this transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of
 /// committing transactions while `committing`.
 #[derive(Debug)]

@@ -117,14 +117,14 @@ impl Transaction {
         self.snapshots.takes_newest = !on;
     }
 
-    /// Whether a version newer than the snapshot is no conflict.
+    /// True if a version newer than the snapshot is no conflict.
     pub(super) fn takes_newest(&self) -> bool {
         self.snapshots.takes_newest
             && self.options.isolation == Isolation::RepeatableRead
             && !self.options.optimistic
     }
 
-    /// Whether the transaction has locked or changed a version not visible in its snapshot. Its own rows may
+    /// True if the transaction has locked or changed a version not visible in its snapshot. Its own rows may
     /// then replace other rows than the snapshot shows, and have other entries.
     pub fn overtook(&self) -> bool {
         self.snapshots.overtook.load(Ordering::Relaxed)

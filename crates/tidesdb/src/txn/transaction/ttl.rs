@@ -2,8 +2,8 @@
 //! it meets.
 //!
 //! A snapshot is a view of its own. At REPEATABLE READ and above it is the view of all reads of the
-//! transaction. Otherwise the transaction could insert a key over a row it still sees, and read its new row
-//! through an entry of the old one. Other reads of the newest versions share the statement's view. At
+//! transaction. Otherwise the transaction could insert a key over a row it still sees. It could then read its
+//! new row through an entry of the old one. Other reads of the newest versions share the statement's view. At
 //! SERIALIZABLE they share the transaction's, because its locks must keep the read rows as they were.
 
 use super::{Isolation, ReadMode, Transaction};
@@ -63,12 +63,12 @@ impl Transaction {
         self.seconds.current.end(&self.store.ttl_clock);
     }
 
-    /// Whether an entry, read in `mode`, exists.
+    /// True if an entry, read in `mode`, exists.
     pub(crate) fn sees(&self, kind: Kind, stored: &[u8], mode: ReadMode) -> bool {
         is_live(kind, stored, || if self.options.sees_expired { 0 } else { self.read_second(mode) })
     }
 
-    /// Whether the newest committed version of a key, `kind` at `seq`, keeps the key from being inserted.
+    /// True if the newest committed version of a key, `kind` at `seq`, keeps the key from being inserted.
     pub(super) fn is_taken(&self, family: FamilyId, key: &[u8], kind: Kind) -> Result<bool> {
         if !kind.has_expiry() {
             return Ok(!kind.is_tombstone());
@@ -78,7 +78,7 @@ impl Transaction {
         Ok(newest.is_some_and(|(_, kind): (Seq, Kind)| self.takes_place(kind, &stored)))
     }
 
-    /// Whether an entry keeps its key from being inserted.
+    /// True if an entry keeps its key from being inserted.
     pub(super) fn takes_place(&self, kind: Kind, stored: &[u8]) -> bool {
         is_live(kind, stored, || self.read_second(ReadMode::Latest))
     }

@@ -150,7 +150,7 @@ impl Transaction {
 
     /// Takes memory for changes of so many bytes: spills its own changes to runs, or waits until others have
     /// done so. False if nobody does for a while, perhaps because all wait for their clients or for this
-    /// transaction's locks: the changes then go to a run.
+    /// transaction's locks. The changes then go to a run.
     fn wait_for_memory(&mut self, bytes: usize) -> Result<bool> {
         let most = self.store.memory_of_transactions();
         if self.published.reserve(&self.store, bytes, most) {

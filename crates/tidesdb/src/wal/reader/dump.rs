@@ -94,7 +94,7 @@ pub fn dump_segment(
     Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, behind })
 }
 
-/// Whether bytes other than a record follow the end of the log of `store`: see [`SegmentDump::is_torn`].
+/// True if bytes other than a record follow the end of the log of `store`: see [`SegmentDump::is_torn`].
 pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSummary) -> Result<bool> {
     if !disk.exists(&log_dir(store))? {
         return Ok(false);
@@ -107,7 +107,7 @@ pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSumm
 }
 
 impl LogReader<'_> {
-    /// Whether parts of a record, or other bytes, lie between the end of the last record and the stop, or at
+    /// True if parts of a record, or other bytes, lie between the end of the last record and the stop, or at
     /// the stop.
     fn is_torn(&mut self, end: Lsn, stop: &Stop, log_epoch: LogEpoch) -> Result<bool> {
         let size = match self.enter(end.segment(), Some(log_epoch))? {

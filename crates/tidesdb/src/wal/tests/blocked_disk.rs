@@ -1,4 +1,4 @@
-//! A disk whose log files keep no bytes, and take none while blocked: for lengths by the thousand, and for a
+//! A disk whose log files keep no bytes, and take none while blocked. For lengths by the thousand, and for a
 //! disk without an answer.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::io::{Advice, Disk, File, OpenMode};
 use crate::sync::{Condvar, Mutex};
 
-/// Whether writes wait.
+/// A gate for writes: closed, they wait.
 #[derive(Default, Debug)]
 pub(super) struct Gate {
     closed: Mutex<bool>,

@@ -1,4 +1,4 @@
-//! The log's background thread: it prepares segments, removes superfluous files, syncs at intervals or on
+//! The log's background thread. It prepares segments, removes superfluous files, syncs at intervals or on
 //! request, and writes a durable mark into an idle log. Its work is one function, [`Core::tick`], called by
 //! the owner itself without the thread.
 

@@ -21,7 +21,7 @@ use crate::wal::pending_writes::{IfFull, Outcome, WriteToken};
 /// Bytes of a group's records above which they are written before they are freed: freeing takes a while.
 const FREE_LATER: u64 = 64 << 10;
 
-/// How far the log is proven; changed in one step for each log write.
+/// The proven part of the log; changed in one step for each log write.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) written: Ticket,

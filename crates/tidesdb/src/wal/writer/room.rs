@@ -41,7 +41,7 @@ pub(super) struct LogRoom {
 }
 
 impl Core {
-    /// Whether records wait for room in the file.
+    /// True if records wait for room in the file.
     pub(super) fn is_full(&self) -> bool {
         self.pending_writes.is_full()
     }
@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Whether the owner closes the log, or its server shuts down.
+    /// True if the owner closes the log, or its server shuts down.
     pub(super) fn waits_end(&self) -> bool {
         self.log_room.waits_end.load(Ordering::SeqCst)
     }

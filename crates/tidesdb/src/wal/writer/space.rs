@@ -1,8 +1,8 @@
 //! Space in the log: a committer's reservation for its record, and the queue itself.
 //!
-//! `capacity` (bytes between the log's end and the end of the last prepared segment) is at least the sum of
-//! all reservations and of everything queued. A leader therefore finds room prepared, and never waits or
-//! fails for want of it.
+//! `capacity` (bytes between the log's end and the end of the last prepared segment) is at least all
+//! reservations and queued records together. A leader therefore finds room prepared, and never waits or fails
+//! for want of it.
 
 use std::collections::VecDeque;
 use std::fmt;
