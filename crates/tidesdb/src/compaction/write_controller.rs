@@ -17,7 +17,7 @@ pub const MAX_DELAY: u64 = 20_000;
 /// Rate of flush and compaction assumed before the first measurement, in bytes a second.
 pub const DEFAULT_RATE: u64 = 32 << 20;
 
-/// The store's state behind the decision. Sizes in bytes, rates in bytes of user writes a second.
+/// The store's state for the decision. Sizes in bytes, rates in bytes of user writes a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// Bytes in the active memtable.

@@ -1,11 +1,11 @@
-//! Advisory locks: point locks on keys of families without entries. The caller gives the keys a meaning, and everybody
-//! who acts on that meaning takes the lock first. They are granted, waited for, dumped, escalated and released as other
-//! point locks are.
+//! Advisory locks: point locks on keys of families without entries. Callers give the keys a meaning, and
+//! everyone who acts on this meaning takes the lock first. They are granted, waited for, dumped, escalated
+//! and released like other point locks.
 //!
-//! Very many shared ones of an owner become a lock on the family ([`super::LockOptions::max_advisory`]).
+//! Very many shared ones of one owner become a lock on the family ([`super::LockOptions::max_advisory`]).
 //!
-//! Of an owner's use of a family it is noted that its locks are advisory, as nothing written tells of them: the prepare
-//! record lists them, and a restart takes them again (`docs/protocols.md` 4.14).
+//! The owner's list marks such a family as advisory, because no written change records these locks. The
+//! prepare record lists them, and a restart takes them again (`docs/protocols.md` 4.14).
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::sync::MutexGuard;
 use crate::types::FamilyId;
 
 impl LockManager {
-    /// Takes an advisory lock on a key, and before it the intention lock on its table. A shared one that the owner
-    /// holds may be raised. Only [`LockManager::unlock_all`] gives it back.
+    /// Takes an advisory lock on a key, after the intention lock on its table. An owner's shared lock may be
+    /// upgraded. Only [`LockManager::unlock_all`] releases it.
     ///
     /// # Errors
-    /// As [`LockManager::lock_point`], and `LockTimeout` where `policy` is `Skip`.
+    /// As [`LockManager::lock_point`], and `LockTimeout` with the policy `Skip`.
     pub fn lock_advisory(
         &self,
         owner: &Arc<LockOwner>,
@@ -53,8 +53,8 @@ impl LockManager {
         }
     }
 
-    /// Makes the shared locks in the family at place `at` of the owner's list one on the family. Where others have a
-    /// stronger lock there, or wait for one, all stays as it is.
+    /// Replaces the owner's shared locks in the family at position `at` of its list by one on the family.
+    /// Does nothing if others hold a stronger lock there, or wait for one.
     fn lock_whole_family(
         &self,
         owner: &Arc<LockOwner>,
@@ -75,8 +75,8 @@ impl LockManager {
         }
     }
 
-    /// The advisory locks that the owner holds, each in its strongest mode. Those that an escalation made a table lock
-    /// of are not among them.
+    /// The owner's advisory locks, each in its strongest mode. Locks escalated to a table lock are not
+    /// included.
     pub fn advisory_locks(&self, owner: &LockOwner) -> Vec<AdvisoryLock> {
         let holdings = owner.holdings.lock();
         let mut out = Vec::new();

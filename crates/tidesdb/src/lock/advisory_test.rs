@@ -1,4 +1,4 @@
-//! Advisory locks: their conflicts and waits, and which of them an owner still has to name. Scripts (see
+//! Advisory locks: their conflicts and waits, and the owner's list of them. Scripts (see
 //! [`super::test_script`]).
 
 use expect_test::expect;

@@ -1,8 +1,7 @@
-//! Deadlocks. A wait can close a cycle only when it begins, and every cycle that it closes contains
-//! it; so the search starts there. Edges are read from the lock table during the search and kept
-//! nowhere. The caller holds the manager's wait latch: no wait begins or ends meanwhile, and an owner
-//! that waits neither takes nor gives back anything, so all edges between waiting owners stand still
-//! and what is found is a deadlock, not the shadow of one.
+//! Deadlock detection. Only the beginning of a wait can close a cycle, and the cycle contains this wait, so
+//! the search starts there. It reads the edges from the lock table and keeps none. The caller holds the
+//! manager's wait latch: no wait begins or ends meanwhile. A waiting owner neither takes nor releases locks,
+//! so all edges between waiting owners are stable, and every cycle found is a real deadlock.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -11,32 +10,32 @@ use super::dump::{dump_wait, DumpedLock};
 use super::mode::Mask;
 use super::owner::LockOwner;
 
-/// Memory of searches, kept between them.
+/// Memory of searches, reused by the next one.
 #[derive(Default)]
 pub(super) struct Search {
-    /// Number of the present search; owners and queues are marked with it.
+    /// Number of the current search, a mark on owners and queues.
     number: u64,
     nodes: Vec<Node>,
 }
 
 struct Node {
     owner: Arc<LockOwner>,
-    /// The node that waits for this one.
+    /// The node whose owner waits for this one's.
     parent: usize,
     depth: u64,
 }
 
 /// A search's result.
 pub(super) struct Found {
-    /// The owners of the shortest cycle through the start; empty if there is none.
+    /// The owners of the shortest cycle through the start; empty without one.
     pub(super) cycle: Vec<Arc<LockOwner>>,
-    /// Length of the longest path that was followed.
+    /// Length of the longest path searched.
     pub(super) depth: u64,
 }
 
 impl Search {
-    /// Looks for a cycle of waits through `start`, which waits. Breadth first; the work is bounded by
-    /// the number of waits and of holders of the locks waited for.
+    /// Searches for a cycle of waits through `start`, a waiting owner. Breadth first. The work is bounded by
+    /// the number of waits and of holders of the awaited locks.
     pub(super) fn run(&mut self, start: &Arc<LockOwner>) -> Found {
         self.number += 1;
         let number = self.number;
@@ -82,20 +81,19 @@ impl Search {
     }
 }
 
-/// The owner to roll back: by the server's preference, then the fewest keys written, then the
-/// youngest.
+/// The owner to roll back: by the server's preference, then the fewest keys written, then the youngest.
 pub(super) fn victim(cycle: &[Arc<LockOwner>]) -> Option<&Arc<LockOwner>> {
     cycle.iter().max_by_key(|o| (o.preference(), std::cmp::Reverse(o.written()), o.id()))
 }
 
-/// The rule that chose a deadlock's victim.
+/// The rule for the choice of a deadlock's victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VictimReason {
-    /// The server prefers it to all others.
+    /// The server prefers this owner to all others.
     Preference,
-    /// It has written the fewest keys.
+    /// This owner has written the fewest keys.
     FewestKeys,
-    /// Others have written as few, and it is the youngest of them.
+    /// Others have written as few keys, and this owner is the youngest of them.
     Youngest,
 }
 
@@ -116,31 +114,31 @@ fn reason_for(cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>) -> VictimReason
 /// One wait of a deadlock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadlockedWait {
-    /// Cookie of the owner that waits.
+    /// Cookie of the waiting owner.
     pub cookie: u64,
-    /// Keys that it has written.
+    /// Number of keys written by the owner.
     pub written: u64,
-    /// Microseconds that it has waited.
+    /// Microseconds waited so far.
     pub waited_us: u64,
-    /// The lock that it waits for; its `blocker` is the owner of the next wait.
+    /// The awaited lock; its `blocker` is the owner of the next wait.
     pub wants: DumpedLock,
-    /// That owner's grant, range or earlier wait, which is in the way.
+    /// The blocking grant, gap lock or earlier wait of the next owner.
     pub in_the_way: DumpedLock,
 }
 
-/// A deadlock, as it was found.
+/// A deadlock at the time of its detection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deadlock {
-    /// Each waits for the next, and the last for the first, whose wait closed the cycle.
+    /// Each wait is for the next owner, and the last one for the first, whose wait closed the cycle.
     pub waits: Vec<DeadlockedWait>,
-    /// The place of the wait that ends, and whose owner is rolled back.
+    /// Position of the victim's wait. It ends, and its owner is rolled back.
     pub victim: usize,
-    /// Why that one.
+    /// The rule for the choice of the victim.
     pub reason: VictimReason,
 }
 
 impl Deadlock {
-    /// Describes a cycle that stands: the caller holds the wait latch. `now`: by the manager's clock.
+    /// Describes a standing cycle: the caller holds the wait latch. `now` is a time of the manager's clock.
     pub(super) fn of(cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>, now: u64) -> Option<Deadlock> {
         let mut waits = Vec::with_capacity(cycle.len());
         for (at, owner) in cycle.iter().enumerate() {

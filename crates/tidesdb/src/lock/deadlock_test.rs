@@ -1,4 +1,4 @@
-//! Cycles of waits: each is found, and who has to go. Scripts (see [`super::script`]).
+//! Cycles of waits: each is found, and the right victim ends it. Scripts (see [`super::test_script`]).
 
 use expect_test::expect;
 

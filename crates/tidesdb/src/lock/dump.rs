@@ -1,9 +1,8 @@
-//! A bounded copy of the lock table for diagnostics. Taking it blocks lock requests only
-//! briefly.
+//! A bounded copy of the lock table for diagnostics. Taking it blocks lock requests only briefly.
 //!
-//! The locks that somebody waits for come first, each with all its grants and waits, as they were at one moment for
-//! all of them (the wait latch is held: no wait begins or ends). After them come the others, a few under each latch,
-//! until the bound is reached. Keys are cut. Locks without entries (`implicit`) are seen when somebody waits for them.
+//! Locks with waits come first, each with all its grants and waits, as one consistent picture (the wait latch
+//! is held, so no wait begins or ends). The others follow, a few under each latch, up to the bound. Keys are
+//! truncated. Locks without entries (`implicit`) appear only if another owner waits for them.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,10 +15,10 @@ use super::owner::LockOwner;
 use super::shard::{Entry, EntryPlace, FamilyLocks, Shard, TABLE_SHARD};
 use crate::types::FamilyId;
 
-/// Bytes of a key that are copied.
+/// Most bytes of a copied key.
 pub const KEY_PREFIX_BYTES: usize = 64;
 
-/// Entries that are copied under one latch.
+/// Entries copied under one latch.
 const BATCH: usize = 256;
 
 /// The beginning of a key.
@@ -32,7 +31,7 @@ pub struct KeyPrefix {
 }
 
 impl KeyPrefix {
-    /// Of a key.
+    /// The prefix of `key`.
     pub fn of(key: &[u8]) -> KeyPrefix {
         KeyPrefix { bytes: key[..key.len().min(KEY_PREFIX_BYTES)].to_vec(), len: key.len() }
     }
@@ -43,7 +42,7 @@ impl KeyPrefix {
 pub struct LockOwnerId {
     /// Id of the owner.
     pub id: u64,
-    /// The embedding server's number of its session; 0: none.
+    /// The session's number in the embedding server; 0: none.
     pub session: u64,
 }
 
@@ -58,32 +57,32 @@ impl LockOwnerId {
 pub struct DumpedLock {
     /// The family.
     pub family: FamilyId,
-    /// The key, for a range its first one; `None` for the lock on the whole table.
+    /// The key, for a gap lock its first one; `None` for the table lock.
     pub key: Option<KeyPrefix>,
-    /// For a range: the first key after it, or `None` when it has no end.
+    /// For a gap lock: the first key after it, or `None` for an open end.
     pub range_to: Option<Option<KeyPrefix>>,
-    /// Whose it is.
+    /// The owner.
     pub owner: LockOwnerId,
-    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a range; for a wait, what is wanted.
+    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a gap lock; for a wait, the wanted mode.
     pub mode: &'static str,
-    /// Whether it is an optimistic transaction's intent.
+    /// True for an optimistic transaction's intent.
     pub intent: bool,
-    /// Whether the owner waits for it.
+    /// True if the owner waits for the lock.
     pub waiting: bool,
-    /// For a wait: who stands in its way: a holder, the owner of a range, or who waits before it.
+    /// For a wait, the blocking owner: a holder, the owner of a gap lock, or an earlier waiter.
     pub blocker: Option<LockOwnerId>,
 }
 
 /// A copy of the lock table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LockDump {
-    /// Grants and waits; those of locks that somebody waits for are first.
+    /// Grants and waits; first those of locks with waits.
     pub locks: Vec<DumpedLock>,
-    /// Whether all are there.
+    /// True if the copy is complete.
     pub complete: bool,
 }
 
-/// Which locks are in the copy already: family, and the key (`None`: the table) as a hash.
+/// Locks already copied: family, and the key (`None`: the table) as a hash.
 type Shown = HashSet<(FamilyId, Option<u128>)>;
 
 fn name_of(locks: &FamilyLocks, shard: u32, entry: &Entry) -> (FamilyId, Option<u128>) {
@@ -91,7 +90,7 @@ fn name_of(locks: &FamilyLocks, shard: u32, entry: &Entry) -> (FamilyId, Option<
     (locks.family, key)
 }
 
-/// Who stands in the way of the wait at place `at` of an entry's queue.
+/// The owner that blocks the wait at position `at` of an entry's queue.
 fn blocker_of(place: &EntryPlace, shard: &Shard, at: usize) -> Option<LockOwnerId> {
     let queue = shard.queue(place.id);
     let request = &queue.waiting()[at];
@@ -106,8 +105,8 @@ fn blocker_of(place: &EntryPlace, shard: &Shard, at: usize) -> Option<LockOwnerI
     ranged.or_else(|| queue.waits_before(at, 0).next().map(|owner| LockOwnerId::of(owner)))
 }
 
-/// The wait of `owner`, and the grant, range or earlier wait of `next` that is in its way. `None`: it is not so. The
-/// caller holds the wait latch.
+/// The wait of `owner`, and the grant, gap lock or earlier wait of `next` that blocks it. `None` if `next`
+/// does not. The caller holds the wait latch.
 pub(super) fn dump_wait(owner: &Arc<LockOwner>, next: &Arc<LockOwner>) -> Option<(DumpedLock, DumpedLock)> {
     let place = owner.waits_at.lock().clone()?;
     let shard = place.latch();
@@ -206,7 +205,7 @@ impl LockDump {
 }
 
 impl LockManager {
-    /// Copies at most `limit` grants and waits. `owners`: where to look for waits.
+    /// Copies at most `limit` grants and waits. `owners` are the owners whose waits are copied.
     pub fn dump(&self, owners: &[Arc<LockOwner>], limit: usize) -> LockDump {
         let mut out = LockDump { complete: true, ..LockDump::default() };
         let mut shown = Shown::new();
@@ -236,7 +235,7 @@ impl LockManager {
         out
     }
 
-    /// The locks that somebody waits for.
+    /// Copies the locks with waits.
     fn dump_waits(&self, owners: &[Arc<LockOwner>], limit: usize, shown: &mut Shown, out: &mut LockDump) {
         let waits = self.waits.lock();
         if waits.waiting == 0 {
@@ -256,7 +255,7 @@ impl LockManager {
         }
     }
 
-    /// Who stands in the way of an owner that waits.
+    /// The owner that blocks `owner`, if it waits.
     pub fn blocker(&self, owner: &LockOwner) -> Option<LockOwnerId> {
         let _waits = self.waits.lock();
         let place = owner.waits_at.lock().clone()?;
@@ -267,7 +266,7 @@ impl LockManager {
     }
 }
 
-/// Adds the locks on keys of one shard, a few under each latch; false: no room.
+/// Adds the point locks of one shard, a few under each latch; false: no room.
 fn dump_points(locks: &FamilyLocks, number: u32, limit: usize, shown: &Shown, out: &mut LockDump) -> bool {
     let mut from = Vec::new();
     loop {
@@ -291,17 +290,17 @@ fn dump_points(locks: &FamilyLocks, number: u32, limit: usize, shown: &Shown, ou
     }
 }
 
-/// What one owner holds, as far as it can be told without waiting for long.
+/// Numbers of an owner's locks, as far as they are known without a long wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HeldCounts {
-    /// Locks on keys, and ranges.
+    /// Point locks and gap locks.
     pub points: u64,
-    /// Tables that it has locked, intentions included.
+    /// Locked tables, intentions included.
     pub tables: u64,
 }
 
 impl LockOwner {
-    /// What the owner holds; `None` while it is busy with that itself.
+    /// Numbers of the owner's locks; `None` while the owner itself changes them.
     pub fn held(&self) -> Option<HeldCounts> {
         let holdings = self.holdings.try_lock()?;
         let points = holdings.points as u64;
@@ -312,7 +311,7 @@ impl LockOwner {
         Some(HeldCounts { points, tables: tables as u64 })
     }
 
-    /// Since when the owner waits, by the lock manager's clock; `None`: it does not.
+    /// Start of the owner's wait by the lock manager's clock; `None` without a wait.
     pub fn waits_since(&self) -> Option<u64> {
         Some(self.waits_since.load(Relaxed)).filter(|&since| since != 0)
     }

@@ -1,4 +1,4 @@
-//! The bounds on locks, and what happens there: the locks on the keys of one table become a lock on the
+//! The bounds on locks and the reaction to reaching them. The point locks of one table become a lock on the
 //! table, or the statement fails.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,21 +12,21 @@ use super::Policy;
 use crate::error::{Error, Result};
 use crate::sync::MutexGuard;
 
-/// Locks after which an owner adds them to the manager's sum: small transactions never touch it.
+/// Locks of an owner for each addition to the manager's sum. Small transactions never touch the sum.
 const STEP: usize = 1024;
 
-/// How far an owner, or all of them, are from the bounds on locks.
+/// The distance of an owner, or of all together, to the bounds on locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LockBudget {
     Enough,
-    /// Escalate if that needs no wait.
+    /// Escalate if this needs no wait.
     Scarce,
     /// Escalate or fail.
     Spent,
 }
 
 impl LockManager {
-    /// How far the owner is from the bounds.
+    /// The owner's distance to the bounds.
     pub(super) fn budget(&self, owner: &LockOwner, holdings: &mut Holdings) -> LockBudget {
         let max_locks = self.options.max_locks;
         let max_total = self.max_total.load(Relaxed);
@@ -51,8 +51,8 @@ impl LockManager {
         }
     }
 
-    /// Brings the owner below the bound on point locks: locks the table with the most of them and
-    /// gives the point locks and ranges under it back. For an intent it does not wait: others in the table are a
+    /// Brings the owner below the bound on point locks. Locks the table with most of them, and releases the
+    /// point locks and gap locks under it. For an intent it does not wait: other owners in the table are a
     /// conflict.
     pub(super) fn escalate<'o>(
         &self,
@@ -85,7 +85,7 @@ impl LockManager {
         Ok(holdings)
     }
 
-    /// Gives back the point locks and ranges that the owner's new lock on the table at that place covers.
+    /// Releases the point locks and gap locks covered by the owner's new lock on the table at this position.
     pub(super) fn give_back_points(&self, owner: &Arc<LockOwner>, holdings: &mut Holdings, table: u32) {
         self.counters.escalations.fetch_add(1, Relaxed);
         let Holdings { families, held, points, .. } = &mut *holdings;
@@ -97,12 +97,12 @@ impl LockManager {
         self.untell(holdings);
     }
 
-    /// Changes the bound on the locks of all owners together; it counts from the next lock on.
+    /// Changes the bound on all owners' locks together, effective from the next lock on.
     pub fn set_max_total(&self, max_total: usize) {
         self.max_total.store(max_total, Relaxed);
     }
 
-    /// Takes from the manager's sum what the owner does not hold any more.
+    /// Subtracts released locks of the owner from the manager's sum.
     pub(super) fn untell(&self, holdings: &mut Holdings) {
         let keep = holdings.points / STEP * STEP;
         if keep < holdings.told {
@@ -111,8 +111,8 @@ impl LockManager {
         }
     }
 
-    /// Whether the owner has many locks while the bound on those of all is near: an owner that can make of its
-    /// locks what needs no entries does so now.
+    /// True if the owner has many locks while all owners are near their common bound. An owner able to make
+    /// its locks implicit does so then.
     pub fn is_scarce(&self, owner: &LockOwner) -> bool {
         let max_total = self.max_total.load(Relaxed);
         max_total > 0

@@ -1,4 +1,4 @@
-//! Taking ranges: publish first, then wait for the exclusive locks that were granted before.
+//! Gap locks: publish first, then wait for exclusive locks granted before.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -14,26 +14,27 @@ use super::{Policy, Range};
 use crate::error::{Error, Result};
 use crate::types::FamilyId;
 
-/// Ranges of owners that hold something already which may be published over one waiting exclusive lock.
+/// How many gap locks may overtake one waiting exclusive lock before the next one must queue. Only owners
+/// with locks overtake.
 const PATIENCE: u32 = 8;
 
 /// The goal of a search in a span.
 #[derive(Clone, Copy)]
 enum Look {
-    /// An exclusive lock of another is granted.
+    /// A granted exclusive lock of another owner.
     Granted,
-    /// An exclusive lock of another is wanted, and would be passed over; the number is how often one may
-    /// have been before.
+    /// A wanted exclusive lock of another owner that may not be overtaken again. The number is how many
+    /// overtakings it allows.
     Wanted(u32),
 }
 
 impl LockManager {
-    /// Keeps others from exclusive locks on the keys from `from` on and below `to` (`None`: no end) until
-    /// the owner's transaction ends, and returns when nobody has one there that was granted before: what
-    /// is committed then is all that the range will hold but for the owner's own changes. The table's
-    /// intention lock is taken like that of a point lock.
+    /// Takes a gap lock on the keys from `from` on and below `to` (`None`: no end). Until the owner's
+    /// transaction ends, no other owner gets an exclusive lock on them. Returns once exclusive locks granted
+    /// before are gone. From then on only the owner's own changes add to the committed rows of the range. The
+    /// intention lock on the table is taken as for a point lock.
     ///
-    /// After an error the range may be there all the same.
+    /// After an error the gap lock may be held nevertheless.
     ///
     /// # Errors
     /// As [`LockManager::lock_point`]; `LockTimeout` also with `Policy::Skip`.
@@ -72,8 +73,8 @@ impl LockManager {
         settled
     }
 
-    /// Waits for the exclusive locks of others in a published range: those with entries first, because
-    /// owners have implicit locks on keys before they give entries back.
+    /// Waits for the exclusive locks of others in a published range. Those with entries come first, because
+    /// an owner has its implicit locks before it releases the entries.
     fn settle(
         &self,
         owner: &Arc<LockOwner>,
@@ -111,8 +112,8 @@ impl LockManager {
         }
     }
 
-    /// Publishes the gap around `key`, a missing key that the owner has locked: `from` to `to`, cut at the
-    /// nearest keys that others have locked exclusively. Never waits for such locks.
+    /// Publishes the gap around `key`, a missing key locked by the owner: `from` to `to`, cut at the nearest
+    /// keys locked exclusively by others. Never waits for such locks.
     ///
     /// # Errors
     /// As [`LockManager::lock_range`].
@@ -158,9 +159,9 @@ impl LockManager {
         Ok(())
     }
 
-    /// The ranges of the owner, and its locks on keys that are not `is_written` as ranges of one key: all that it
-    /// locks against others besides its written keys. `is_written` is asked about keys locked exclusively, under no
-    /// latch but that of the owner's list.
+    /// The owner's gap locks, and its point locks on keys not `is_written` as ranges of one key: everything
+    /// it locks apart from its written keys. `is_written` is called for keys locked exclusively, under no
+    /// latch but the one of the owner's list.
     pub fn kept_ranges(&self, owner: &LockOwner, is_written: impl Fn(FamilyId, &[u8]) -> bool) -> Vec<Range> {
         let holdings = owner.holdings.lock();
         let mut out = Vec::new();
@@ -186,8 +187,8 @@ impl LockManager {
         out
     }
 
-    /// Publishes a range that the owner had in an earlier life, without a look at others: those that are there
-    /// were there with it.
+    /// Publishes a gap lock that the owner had before a restart, without a check of other owners: their locks
+    /// coexisted with it then.
     ///
     /// # Errors
     /// As [`LockManager::lock_range`], without a wait.
@@ -199,7 +200,7 @@ impl LockManager {
         Ok(())
     }
 
-    /// Takes back the owner's ranges in the families that `which` picks, and grants what they kept back.
+    /// Releases the owner's gap locks in the families selected by `which`, and grants the waits they blocked.
     pub(super) fn take_back_ranges(
         &self,
         owner: &Arc<LockOwner>,
@@ -223,7 +224,7 @@ impl LockManager {
         }
     }
 
-    /// Grants what can be granted on the keys of a span.
+    /// Grants possible waits on the keys of a span.
     fn grant_within(&self, waits: &mut Waits, locks: &FamilyLocks, span: &Span, wakes: &mut Wakes) {
         for number in TABLE_SHARD + 1..locks.shards() {
             let mut shard = locks.latch(number);
@@ -241,8 +242,8 @@ impl LockManager {
         }
     }
 
-    /// What precedes every range: the intention lock and the bounds. `None`: the owner's lock on the table
-    /// makes ranges in it needless.
+    /// Takes the intention lock and checks the bounds, before any gap lock. `None`: the owner's lock on the
+    /// table makes gap locks in it unnecessary.
     fn enter<'o>(
         &self,
         owner: &'o Arc<LockOwner>,
@@ -268,7 +269,7 @@ fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<
     Wanted { locks, shard: locks.shard_of_key(key), key, mode, intent: false, looked: None }
 }
 
-/// Publishes and counts.
+/// Publishes and counts a gap lock.
 fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) {
     let family = &mut holdings.families[at];
     let done = family.locks.publish(owner, from, to);
@@ -279,7 +280,7 @@ fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<LockOwner>, from: &[u
     table.points = table.points.saturating_add_signed(done.grown);
 }
 
-/// A key in `from..to` with a lock of somebody else that `look` asks for.
+/// A key in `from..to` with another owner's lock of the kind `look`.
 fn find(
     owner: &Arc<LockOwner>,
     locks: &FamilyLocks,

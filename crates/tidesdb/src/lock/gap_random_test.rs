@@ -1,4 +1,4 @@
-//! Ranges under random scans and insertions on many threads, watched by a model of what each scan saw.
+//! Gap locks under random scans and insertions on many threads, with a model of each scan's result.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -12,7 +12,8 @@ use super::*;
 use crate::error::Error;
 use crate::sync::Mutex;
 
-/// Committed keys, under one mutex: what a store would show to a current read. And who did what last.
+/// Committed keys, under one mutex, as a current read of a store would return them. And a log of recent
+/// steps.
 #[derive(Default)]
 struct Committed(Mutex<BTreeSet<u8>>, Mutex<VecDeque<String>>);
 
@@ -36,8 +37,8 @@ impl Committed {
 
 const KEYS: u8 = 40;
 
-/// One random transaction: scans under ranges that are read twice, and insertions and deletions under
-/// point locks. Returns an error when it was rolled back.
+/// One random transaction: scans under gap locks, each read twice, and insertions and deletions under point
+/// locks. Returns an error after a rollback.
 fn transaction(
     locks: &LockManager,
     owner: &Arc<LockOwner>,

@@ -1,11 +1,11 @@
-//! The ranges of one family: which intervals of keys each owner keeps free of insertions.
+//! The gap locks of one family: the intervals of keys that each owner keeps free of insertions.
 //!
-//! A range is held until its transaction ends and conflicts with no other range, so that there is
-//! nothing to queue for: this is a set of intervals for each owner, kept merged, with the question
-//! "whose interval has this key". Intervals are half open, `from` included and `to` excluded (`None`: no
-//! end), so that a scan's interval and its next step touch and become one.
+//! A gap lock is held until its transaction ends and conflicts with no other gap lock, so there is nothing to
+//! queue for. The set has merged intervals for each owner, and answers whose interval has a key. Intervals
+//! are half open, `from` included and `to` excluded (`None`: no end). A scan's interval and its next step
+//! therefore touch and become one.
 //!
-//! Guarded by a latch that is a leaf (see [`super::shard::FamilyLocks`]).
+//! Guarded by a leaf latch (see [`super::shard::FamilyLocks`]).
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ impl Span {
         self.from.as_slice() <= key && self.to.as_ref().is_none_or(|to| key < to.as_slice())
     }
 
-    /// Whether the span ends before `key`, so that not even touching joins them.
+    /// True if the span ends before `key` and does not touch it.
     fn ends_before(&self, key: &[u8]) -> bool {
         self.to.as_ref().is_some_and(|to| to.as_slice() < key)
     }
 }
 
-/// Whether an end `a` lies after an end `b`.
+/// True if an end `a` lies after an end `b`.
 fn is_behind(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
         (_, None) => false,
@@ -45,7 +45,7 @@ struct OwnSpans {
     spans: Vec<Span>,
 }
 
-/// All ranges of a family.
+/// All gap locks of a family.
 #[derive(Default)]
 pub(super) struct GapSet {
     owners: Vec<OwnSpans>,
@@ -53,13 +53,13 @@ pub(super) struct GapSet {
 
 /// The result of publishing.
 pub(super) struct Published {
-    /// The owner had none in this family before.
+    /// True for the owner's first interval in this family.
     pub(super) first: bool,
-    /// Intervals that the owner has here now, less those it had before.
+    /// Change of the owner's number of intervals.
     pub(super) grown: isize,
 }
 
-/// Owners for which an empty set keeps memory.
+/// Owners whose memory an empty set keeps.
 const KEPT_OWNERS: usize = 8;
 
 impl GapSet {
@@ -67,7 +67,7 @@ impl GapSet {
         self.owners.iter().position(|o| std::ptr::eq(&*o.owner, owner))
     }
 
-    /// Adds `from..to`, which is not empty, to what the owner has.
+    /// Adds `from..to`, not empty, to the owner's intervals.
     pub(super) fn publish(&mut self, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) -> Published {
         let (at, first) = match self.of(owner) {
             Some(at) => (at, false),
@@ -115,7 +115,7 @@ impl GapSet {
         Published { first, grown: spans.len() as isize - before as isize }
     }
 
-    /// Whether the owner has the key in a range.
+    /// True if the key is in an interval of the owner.
     pub(super) fn has(&self, owner: &LockOwner, key: &[u8]) -> bool {
         self.of(owner).is_some_and(|at| {
             let spans = &self.owners[at].spans;
@@ -124,7 +124,7 @@ impl GapSet {
         })
     }
 
-    /// Whether the owner has all of `from..to`.
+    /// True if all of `from..to` is in an interval of the owner.
     pub(super) fn has_all(&self, owner: &LockOwner, from: &[u8], to: Option<&[u8]>) -> bool {
         self.of(owner).is_some_and(|at| {
             let spans = &self.owners[at].spans;
@@ -133,7 +133,7 @@ impl GapSet {
         })
     }
 
-    /// Takes away all that the owner has.
+    /// Removes all intervals of the owner.
     pub(super) fn remove(&mut self, owner: &LockOwner) -> Vec<Span> {
         match self.of(owner) {
             Some(at) => {
@@ -147,7 +147,7 @@ impl GapSet {
         }
     }
 
-    /// Calls `each` for the owners other than `owner` that have the key in a range.
+    /// Calls `each` for the owners other than `owner` with the key in an interval.
     pub(super) fn others_with(&self, owner: &LockOwner, key: &[u8], mut each: impl FnMut(&Arc<LockOwner>)) {
         for other in self.owners.iter().filter(|o| !std::ptr::eq(&*o.owner, owner)) {
             let at = other.spans.partition_point(|s| s.from.as_slice() <= key);
@@ -157,7 +157,7 @@ impl GapSet {
         }
     }
 
-    /// Every interval with its owner.
+    /// All intervals with their owners.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<LockOwner>, &Span)> {
         self.owners.iter().flat_map(|o| o.spans.iter().map(move |s| (&o.owner, s)))
     }

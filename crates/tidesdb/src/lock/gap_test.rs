@@ -1,4 +1,4 @@
-//! Ranges, as scripts (see [`super::script`]).
+//! Gap locks. Scripts (see [`super::test_script`]).
 
 use std::sync::Arc;
 

@@ -1,36 +1,37 @@
-//! Exclusive locks without entries: of a transaction that outgrows memory the keys that it has written stand in
-//! files, and so do its locks on them. InnoDB calls such locks implicit: the change itself is the lock.
+//! Exclusive locks without entries. The written keys of a transaction larger than memory are in files, and
+//! the change itself is the lock. InnoDB's name for such locks is implicit.
 //!
-//! An owner *locks implicitly* the keys of a family in its files and then gives back the entries that it had for them
-//! ([`LockManager::release_to_implicit`]). Who wants a lock in a family with implicit locks looks into those of others
-//! before it is granted anything; for a key that it finds there it makes the entry that the owner gave back, and waits
-//! in its queue as for any other. Implicit locks live until [`LockManager::unlock_all`].
+//! An owner *locks implicitly* the keys of a family in its files, and then releases its entries for them
+//! ([`LockManager::release_to_implicit`]). A request in a family with implicit locks searches those of others
+//! before any grant. For a key found there it makes the entry that the owner released, and waits in its queue
+//! as for any other. Implicit locks live until [`LockManager::unlock_all`].
 //!
-//! Nobody is granted a key between the two: an owner publishes its implicit lock, which raises the family's `stamp`,
-//! before it latches a shard to take entries away, and whoever is to be granted a key compares the stamp under
-//! that latch with the one that it looked at. An entry that somebody waits for is not taken away.
+//! No key is granted between the two steps. An owner publishes its implicit lock, which raises the family's
+//! `stamp`, before it latches a shard to remove entries. A grant compares the stamp under the same latch with
+//! the one of its search. An entry with waits is not removed.
 //!
-//! An owner may also announce implicit locks on keys that it has not locked ([`LockManager::announce_implicit`]). Such
-//! an implicit lock is *unconfirmed* until it has waited for all who have one of them ([`LockManager::confirm`]). A key
-//! in an unconfirmed implicit lock alone counts for others as if its owner asked for it at that moment: it gets the
-//! entry if nobody else has the key or a range over it. The implicit lock is confirmed while no range can be published:
-//! a range published before kept the owner out, one published later finds the keys.
+//! An owner may also announce implicit locks on keys not yet locked ([`LockManager::announce_implicit`]).
+//! Such an implicit lock is *unconfirmed* until it has waited for all other holders of these keys
+//! ([`LockManager::confirm`]). A key covered only by an unconfirmed implicit lock is treated as a request
+//! made now: granted if no one else holds the key or a gap over it. The confirmation happens while no gap
+//! lock can be published: one published before kept the owner out, one published later finds the keys.
 //!
-//! Where a range or a third owner's lock keeps the owner of an unconfirmed implicit lock out of a key, whoever looked
-//! goes on without an entry for it, and may be granted the key when that has gone. Two things see to it that this one and the owner do not
-//! both get it. The look holds only while the stamp does, which changes when a range goes or an implicit lock is
-//! confirmed; and the look leaves the implicit lock *contested*, so that its owner looks again for others that have or
-//! want one of its keys before it is confirmed. (One reads what the other writes last: sequentially consistent.)
+//! A gap lock or a third owner's lock may keep the owner of an unconfirmed implicit lock out of a key. The
+//! searching owner then continues without an entry, and may be granted the key once the obstacle is gone. Two
+//! rules prevent that both owners get it. First, the search holds only for its stamp, which changes when a
+//! gap lock is released or an implicit lock is confirmed. Second, the search marks the implicit lock as
+//! *contested*; its owner then looks again for other holders and waiters of its keys before the confirmation.
+//! (One reads what the other writes last: sequentially consistent.)
 //!
-//! Of several implicit locks on a key whoever looks asks the confirmed one first, then the unconfirmed ones as they were
-//! published, and gives the entry to one of these only while the stamp is that of the look: those before it are
-//! contested by then, and the owners of those after it find it when they look at the key.
+//! With several implicit locks on a key, a search asks the confirmed one first, then the unconfirmed ones in
+//! the order of publication. It gives the entry to an unconfirmed one only while the stamp is unchanged. By
+//! then, earlier ones are contested, and the owners of later ones find the entry when they look at the key.
 //!
-//! An entry that was made goes again when nobody waits at it any more: of many that somebody once waited for those are
-//! swept away. As with giving entries back, the stamp is raised before that: who was about to wait there looks again.
+//! A made entry is removed once no owner waits at it: a sweep takes those without waits among many. As with
+//! the release of entries, the stamp is raised first, so an owner about to wait there searches again.
 //!
-//! Latches: `Entries` before a shard's; `list` is a leaf, taken under the latch of ranges once. None is held while
-//! keys are looked for in files.
+//! Latches: `Entries` before a shard's; `list` is a leaf, taken under the latch of gap locks once. None is
+//! held while files are searched for keys.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
@@ -48,18 +49,18 @@ use crate::error::Result;
 use crate::sync::{Mutex, RwLock};
 use crate::types::FamilyId;
 
-/// Keys of one family that an owner has locked exclusively.
+/// Keys of one family locked exclusively by an owner.
 pub trait LockedKeys: Send + Sync {
-    /// Whether the key is one of them. Errors: those of reading.
+    /// True if the key is one of them. Errors are those of reading.
     fn contains(&self, key: &[u8]) -> Result<bool>;
-    /// The first of them from `from` on and below `to` (`None`: no end). Errors: those of reading.
+    /// The first of them from `from` on and below `to` (`None`: no end). Errors are those of reading.
     fn first_in(&self, from: &[u8], to: Option<&[u8]>) -> Result<Option<Vec<u8>>>;
 }
 
 /// The implicit locks in one family.
 #[derive(Default)]
 pub(super) struct ImplicitLocks {
-    /// 0 while there are no implicit locks, else another number after each change.
+    /// 0 without implicit locks, otherwise a different number after each change.
     stamp: AtomicU64,
     list: RwLock<ImplicitLockList>,
 }
@@ -75,32 +76,32 @@ struct ImplicitLockList {
 pub(super) struct ImplicitLock {
     pub(super) owner: Arc<LockOwner>,
     keys: Arc<dyn LockedKeys>,
-    /// Those of `keys` that are locked; `None`: none.
+    /// The locked ones among `keys`; `None`: none.
     confirmed: Option<Arc<dyn LockedKeys>>,
     made: Arc<Entries>,
-    /// Somebody went on although a range or a lock kept the owner out of a key; the same for all of the owner's implicit locks
-    /// here.
+    /// True if another owner continued although a gap lock or a lock kept this owner out of a key. Shared by
+    /// all of the owner's implicit locks here.
     contested: Arc<AtomicBool>,
 }
 
-/// Entries that others made for an owner's implicit locks; `None` when its transaction has ended.
+/// Entries made by others for an owner's implicit locks; `None` after its transaction's end.
 struct Entries(Mutex<Option<MadeEntries>>);
 
 #[derive(Default)]
 struct MadeEntries {
-    /// Of keys that were confirmed when the entry was made: these may be swept away.
+    /// Entries of keys confirmed at the time; the sweep may remove them.
     confirmed: Vec<EntryPlace>,
     unconfirmed: Vec<EntryPlace>,
-    /// So many confirmed ones were left by the last sweep.
+    /// Number of confirmed ones after the last sweep.
     left: usize,
 }
 
-/// Entries made for one owner before those that nobody waits for are swept away.
+/// Made entries of one owner before a sweep of those without waits.
 const SWEEP_MADE: usize = if cfg!(test) { 4 } else { 256 };
 
 impl MadeEntries {
-    /// Gives back the entries that nobody waits at, now and then. Of waits that ended at most as many stay as others still
-    /// wait at.
+    /// Releases the entries without waits, now and then. At most as many entries of ended waits stay as
+    /// entries with waits.
     fn sweep(&mut self, owner: &LockOwner) {
         if self.confirmed.len() < SWEEP_MADE.max(2 * self.left) {
             return;
@@ -132,13 +133,13 @@ pub(super) struct OwnImplicitLocks {
 }
 
 impl ImplicitLocks {
-    /// What to compare later: while it is the same, and under the latch of a key's shard, nobody has an implicit lock
-    /// on the key who had not before. 0: there are no implicit locks.
+    /// A number to compare later. While it is unchanged, and under the latch of a key's shard, no owner has a
+    /// new implicit lock on the key. 0: there are no implicit locks.
     pub(super) fn stamp(&self) -> u64 {
         self.stamp.load(SeqCst)
     }
 
-    /// Publishes an implicit lock; what was confirmed before stays so.
+    /// Publishes an implicit lock; confirmed keys stay confirmed.
     fn put(&self, mut lock: ImplicitLock) {
         let mut list = self.list.write();
         if let Some(at) = list.entries.iter().position(|known| Arc::ptr_eq(&known.owner, &lock.owner)) {
@@ -156,8 +157,8 @@ impl ImplicitLocks {
         self.stamp.store(list.published, SeqCst);
     }
 
-    /// Makes the owner's implicit lock a confirmed one. False when it was contested since this was asked for the last
-    /// time, unless `anyway`.
+    /// Confirms the owner's implicit lock. Returns false if it was contested since the last call, unless
+    /// `anyway`.
     fn confirm(&self, owner: &LockOwner, anyway: bool) -> bool {
         let mut list = self.list.write();
         // Who contests it after the look below sees the other stamp.
@@ -171,13 +172,14 @@ impl ImplicitLocks {
         true
     }
 
-    /// Says that entries of implicit locks are about to go: who has seen one looks again.
+    /// Announces the removal of made entries: an owner whose search has found one searches again.
     fn entries_go(&self) {
         let mut list = self.list.write();
         self.change_stamp(&mut list);
     }
 
-    /// Says that ranges are gone, under the latch of ranges: what looks at implicit locks found may not hold any more.
+    /// Announces the release of gap locks, under their latch: results of searches in implicit locks may be
+    /// outdated.
     pub(super) fn ranges_are_gone(&self) {
         // Who was kept out by them was looked for after an implicit lock was published.
         if self.stamp() != 0 {
@@ -201,8 +203,8 @@ impl ImplicitLocks {
         list.entries.iter().filter(|lock| !std::ptr::eq(&*lock.owner, owner)).cloned().collect()
     }
 
-    /// Others' implicit locks of a key, in the order in which they are to be asked. Of several at most one counts: the
-    /// others are unconfirmed, or about to end. Errors: those of reading.
+    /// Others' implicit locks of a key, in the order to ask them. At most one of several counts: the others
+    /// are unconfirmed, or about to end. Errors are those of reading.
     pub(super) fn find(&self, owner: &LockOwner, key: &[u8]) -> Result<Vec<ImplicitLock>> {
         let mut found = self.of_others(owner);
         let mut failed = Ok(());
@@ -224,7 +226,7 @@ impl ImplicitLocks {
         failed.map(|()| found)
     }
 
-    /// The owner's own implicit lock if the key is locked by it. Errors: those of reading.
+    /// The owner's own implicit lock, if it locks the key. Errors are those of reading.
     pub(super) fn find_own(&self, owner: &LockOwner, key: &[u8]) -> Result<Option<ImplicitLock>> {
         let list = self.list.read();
         let own = list.entries.iter().find(|lock| std::ptr::eq(&*lock.owner, owner)).cloned();
@@ -235,8 +237,8 @@ impl ImplicitLocks {
         })
     }
 
-    /// The first key from `from` on and below `to` that another owner of whom `counts` is true has locked implicitly.
-    /// Errors: those of reading.
+    /// The first key from `from` on and below `to` with an implicit lock of another owner, if `counts`
+    /// accepts this owner. Errors are those of reading.
     pub(super) fn find_in(
         &self,
         owner: &LockOwner,
@@ -264,10 +266,11 @@ impl ImplicitLock {
         self.confirmed.as_ref().map_or(Ok(false), |keys| keys.contains(key))
     }
 
-    /// Makes the entry of an implicitly locked key, as if its owner had never given it back. For an unconfirmed one as
-    /// if its owner asked for the key now: after those who wait for it. False when there is
-    /// nothing to wait for at that owner: its transaction has ended, or the implicit lock is unconfirmed and it does
-    /// not have the key yet, or the stamp is not that of the look, `looked`, any more. Errors: those of reading.
+    /// Makes the entry of an implicitly locked key, as if its owner had never released it. For an unconfirmed
+    /// implicit lock the entry counts as a request made now, after the present waits. Returns false if there
+    /// is nothing to wait for at this owner. Its transaction has ended, or the implicit lock is unconfirmed
+    /// and it does not have the key yet, or the stamp differs from the search's, `looked`. Errors are those
+    /// of reading.
     pub(super) fn make_entry(&self, locks: &Arc<FamilyLocks>, key: &[u8], looked: u64) -> Result<bool> {
         let locked = self.has_locked(key)?;
         let mut made = self.made.0.lock();
@@ -305,15 +308,16 @@ impl ImplicitLock {
 }
 
 impl LockManager {
-    /// Says that the owner has all of `keys` locked exclusively until its transaction ends, in place of what
-    /// it had so of the family before, which has to be among them. Nobody else has a lock on one of them, or a
-    /// range over one that did not have to wait for the owner. The table's intention lock is the caller's to take.
+    /// Declares all of `keys` locked exclusively by the owner until its transaction ends. They replace the
+    /// family's former implicit keys, and must include them. No other owner has a lock on one of them, or a
+    /// gap lock over one without having to wait for the owner. The caller takes the intention lock on the
+    /// table.
     pub fn lock_implicitly(&self, owner: &Arc<LockOwner>, family: FamilyId, keys: Arc<dyn LockedKeys>) {
         self.put_implicit(owner, family, Arc::clone(&keys), Some(keys));
     }
 
-    /// As [`LockManager::lock_implicitly`], when not all of `keys` are locked yet: [`LockManager::confirm`] comes next,
-    /// or the end of the transaction.
+    /// Like [`LockManager::lock_implicitly`] for `keys` not all locked yet. [`LockManager::confirm`] comes
+    /// next, or the end of the transaction.
     pub fn announce_implicit(&self, owner: &Arc<LockOwner>, family: FamilyId, keys: Arc<dyn LockedKeys>) {
         self.put_implicit(owner, family, keys, None);
     }
@@ -341,8 +345,9 @@ impl LockManager {
         locks.implicit.put(ImplicitLock { owner: owner.clone(), keys, confirmed, made, contested });
     }
 
-    /// Waits until the owner has every key of its implicit lock, of which `fresh` are those that may not be locked yet:
-    /// it yields them anew at each call. Errors: as [`LockManager::lock_point`]; the implicit lock is unconfirmed then.
+    /// Waits until the owner has every key of its implicit lock. `fresh` are the possibly unlocked ones; it
+    /// yields them anew at each call. Errors: as [`LockManager::lock_point`]; the implicit lock is
+    /// unconfirmed then.
     pub fn confirm<'k, Keys: Iterator<Item = &'k [u8]>>(
         &self,
         owner: &Arc<LockOwner>,
@@ -403,9 +408,10 @@ impl LockManager {
         Ok(())
     }
 
-    /// Gives back the entries of exclusive locks on keys of which `is_implicit` says that the owner has a confirmed
-    /// implicit lock on them, but for those that somebody waits for or is about to. `is_implicit` is told whether the
-    /// lock may have been taken before [`LockManager::statement_begins`].
+    /// Releases the entries of exclusive point locks replaced by a confirmed implicit lock of the owner, as
+    /// told by `is_implicit`. Entries with waits, or needed by a wait about to begin, stay. The third
+    /// argument of `is_implicit` is true if the lock may have been taken before
+    /// [`LockManager::statement_begins`].
     pub fn release_to_implicit(
         &self,
         owner: &Arc<LockOwner>,
@@ -442,14 +448,14 @@ impl LockManager {
         self.untell(&mut holdings);
     }
 
-    /// A statement begins: what the owner holds now is held for earlier ones.
+    /// Begins a statement: the owner's present locks belong to earlier ones.
     pub fn statement_begins(&self, owner: &LockOwner) {
         let mut holdings = owner.holdings.lock();
         holdings.before_statement = holdings.held.len();
     }
 
-    /// Ends the owner's implicit locks, before it gives back anything: whoever is granted one of the keys then may have
-    /// it implicitly. Returns the entries that others made for them, for [`LockManager::release_made`].
+    /// Ends the owner's implicit locks before any release, because the next holder of a key may lock it
+    /// implicitly. Returns the entries made for them by others, for [`LockManager::release_made`].
     pub(super) fn end_implicit(&self, owner: &Arc<LockOwner>, own: OwnImplicitLocks) -> Vec<EntryPlace> {
         // From here on nobody makes another, and nobody waits for what it finds in an implicit lock.
         let MadeEntries { mut confirmed, unconfirmed, .. } = own.made.0.lock().take().unwrap_or_default();
@@ -460,7 +466,7 @@ impl LockManager {
         confirmed
     }
 
-    /// Gives back the entries that others made.
+    /// Releases the entries made by others.
     pub(super) fn release_made(&self, owner: &Arc<LockOwner>, made: Vec<EntryPlace>) {
         if made.is_empty() {
             return;
@@ -479,7 +485,7 @@ impl LockManager {
 }
 
 impl FamilyLocks {
-    /// Whether another owner has or wants an exclusive lock on the key.
+    /// True if another owner holds or wants an exclusive lock on the key.
     fn is_met(&self, owner: &LockOwner, key: &[u8]) -> bool {
         let probe = Probe::new(key);
         let shard = self.latch(self.shard_of(&probe));
@@ -490,8 +496,8 @@ impl FamilyLocks {
         })
     }
 
-    /// Whether another owner has a lock or intent on the key, or an implicit lock on it, that conflicts with `mode`.
-    /// Errors: those of reading.
+    /// True if another owner has a lock, an intent or an implicit lock on the key in conflict with `mode`.
+    /// Errors are those of reading.
     pub(super) fn has_other(&self, owner: &LockOwner, key: &[u8], mode: Mode) -> Result<bool> {
         let probe = Probe::new(key);
         {

@@ -1,5 +1,5 @@
-//! Entries that are made for implicit locks: when others make them, whom they keep waiting, and when they go.
-//! Scripts as in `test_script`.
+//! Entries made for implicit locks: their creation by others, the waits at them, and their removal. Scripts
+//! as in `test_script`.
 
 use expect_test::expect;
 

@@ -1,4 +1,5 @@
-//! Unconfirmed implicit locks under random locks and ranges on many threads: whoever has a key has it alone.
+//! Unconfirmed implicit locks under random locks and gap locks on many threads: the owner of a key has it
+//! alone.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -14,7 +15,7 @@ use crate::sync::Mutex;
 
 const KEYS: u8 = 6;
 
-/// As keys in files: a look takes its time, and others go on meanwhile.
+/// Slow keys, similar to keys in files: other threads run during a search.
 struct Slow(Keys);
 
 impl LockedKeys for Slow {
@@ -31,11 +32,11 @@ impl LockedKeys for Slow {
     }
 }
 
-/// Who has a key, told by the threads themselves: shared, exclusive, under a range.
+/// The holders of a key, as the threads themselves report them: shared, exclusive, under a gap lock.
 #[derive(Default)]
 struct Shadow([AtomicI64; 3]);
 
-/// What one transaction has told.
+/// The reports of one transaction.
 #[derive(Default)]
 struct Told([[i64; 3]; KEYS as usize]);
 
@@ -45,7 +46,7 @@ impl Told {
         shadows[key as usize].0[what].fetch_add(1, SeqCst);
     }
 
-    /// No conflict with `what`: no exclusive lock together with anything but a range of its own.
+    /// Checks for conflicts with `what`: an exclusive lock excludes everything but the owner's own gap lock.
     fn check(&self, shadows: &[Shadow], key: u8, what: usize, name: &str) {
         let against: &[usize] = [&[1][..], &[0, 1, 2], &[1]][what];
         for &other in against {
@@ -63,7 +64,7 @@ impl Told {
     }
 }
 
-/// What happened last.
+/// The latest events.
 #[derive(Default)]
 struct Notes(Mutex<VecDeque<String>>);
 

@@ -1,5 +1,5 @@
-//! Locks without entries. Scripts as in `script`; random programs with them are in `stress_test` and
-//! `range_random_test`.
+//! Locks without entries. Scripts as in `test_script`; random programs with them are in `stress_test` and
+//! `implicit_random_test`.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -28,7 +28,7 @@ impl LockedKeys for Keys {
     }
 }
 
-/// Keys that cannot be read.
+/// Unreadable keys.
 struct Unreadable;
 
 impl LockedKeys for Unreadable {
@@ -322,8 +322,8 @@ fn an_unconfirmed_implicit_lock_waits_for_whom_it_finds_and_counts_where_nobody_
     );
 }
 
-/// Between the look that finds the key taken and the wait for it, it becomes free and somebody makes the entry of
-/// the implicit lock.
+/// Between a search with the key found taken and the wait for it, the key becomes free and a third makes the
+/// entry of the implicit lock.
 #[test]
 fn the_owner_of_an_unconfirmed_implicit_lock_does_not_wait_for_itself() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
@@ -352,7 +352,7 @@ fn the_owner_of_an_unconfirmed_implicit_lock_does_not_wait_for_itself() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// Has whatever key the function says.
+/// Keys as the function says.
 struct Asking<F: Fn() -> bool + Send + Sync>(F);
 
 impl<F: Fn() -> bool + Send + Sync> LockedKeys for Asking<F> {
@@ -372,8 +372,8 @@ fn keys(all: &[&[u8]]) -> BTreeSet<Vec<u8>> {
 const SOON: Policy = Policy::Wait(Some(std::time::Duration::from_millis(1)));
 const LATE: Policy = Policy::Wait(Some(std::time::Duration::from_secs(20)));
 
-/// A range keeps an unconfirmed implicit lock's owner out of a key, and an insertion too, which is granted the key when
-/// the range has gone: all of it after the owner has looked at the key for the first time.
+/// A gap lock keeps an unconfirmed implicit lock's owner out of a key, and an insertion too. The insertion is
+/// granted the key after the gap lock. All of it follows the owner's first look at the key.
 #[test]
 fn an_unconfirmed_implicit_lock_looks_again_when_it_was_contested() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
@@ -408,7 +408,7 @@ fn an_unconfirmed_implicit_lock_looks_again_when_it_was_contested() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// As before, when the insertion waits for the range already as the implicit lock is made.
+/// As before, with an insertion already waiting for the gap lock when the implicit lock is made.
 #[test]
 fn an_unconfirmed_implicit_lock_sees_who_waited_before_it() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
@@ -441,8 +441,8 @@ fn an_unconfirmed_implicit_lock_sees_who_waited_before_it() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// An insertion looks at an unconfirmed implicit lock while a range keeps its owner out; before it asks for the key,
-/// the range goes and the implicit lock is confirmed.
+/// An insertion finds an unconfirmed implicit lock while a gap lock keeps its owner out. Before it asks for
+/// the key, the gap lock goes and the implicit lock is confirmed.
 #[test]
 fn what_a_look_at_implicit_locks_found_does_not_outlive_the_range_behind_it() {
     let locks = Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())));
@@ -478,8 +478,8 @@ fn what_a_look_at_implicit_locks_found_does_not_outlive_the_range_behind_it() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// One looks at an unconfirmed lock while a third has the key, which keeps its owner out as a range does. The third goes,
-/// the owner finds the key free, and then it is granted to the one that looked.
+/// One owner finds an unconfirmed lock while a third has the key and keeps the lock's owner out, as a gap
+/// lock does. The third goes, the owner finds the key free, and then the searching one is granted the key.
 #[test]
 fn what_a_look_at_implicit_locks_found_does_not_outlive_the_holder_behind_it() {
     let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
@@ -535,8 +535,8 @@ fn what_a_look_at_implicit_locks_found_does_not_outlive_the_holder_behind_it() {
     assert_eq!(locks.stats().held, 0);
 }
 
-/// A key in an unconfirmed lock and in a confirmed one, whose owner has given its entry back: a look at both makes that
-/// entry again.
+/// A key in an unconfirmed lock and in a confirmed one without its entry: a search of both makes this entry
+/// again.
 #[test]
 fn an_unconfirmed_lock_does_not_get_what_another_has_implicitly() {
     check(
@@ -569,7 +569,7 @@ fn an_unconfirmed_lock_does_not_get_what_another_has_implicitly() {
     );
 }
 
-/// As before, where the owner of the confirmed one itself looks: for a lock, and for a range.
+/// As before, with a search by the owner of the confirmed one itself: for a lock, and for a gap lock.
 #[test]
 fn an_unconfirmed_lock_does_not_get_what_the_owner_that_looks_has_implicitly() {
     check(

@@ -1,8 +1,8 @@
-//! The order of a shard's locked keys: a sorted directory of sorted chunks of (head, entry number).
-//! Two binary searches over packed integers find a key; inserting and removing move at most a chunk.
-//! The directory holds the first head of each chunk: a search that follows each step to its chunk waits for memory
-//! (a sixth of a large INSERT into a table with foreign keys was that).
-//! Allocates only when the number of keys reaches a new high.
+//! The order of a shard's locked keys: a sorted directory of sorted chunks of (head, entry number). Two
+//! binary searches over packed integers find a key. Inserting and removing move at most a chunk. The
+//! directory has the first head of each chunk: a search through the chunks themselves would wait for memory
+//! at each step (a sixth of a large INSERT into a table with foreign keys). Allocates only when the number of
+//! keys reaches a new high.
 
 use std::cmp::Ordering;
 
@@ -10,8 +10,8 @@ use super::key::Probe;
 
 /// Keys in a full chunk: 64 heads are 1 KiB, moved in about 20 ns.
 const CHUNK: usize = 64;
-/// Two neighbours are merged when together they have fewer keys than this, so that a split needs some
-/// inserts before it comes again.
+/// Two neighbours are merged if together they have fewer keys than this. The next split then needs some
+/// inserts.
 const MERGE: usize = CHUNK * 3 / 4;
 /// Emptied chunks kept for reuse.
 const SPARE: usize = 8;
@@ -50,10 +50,10 @@ pub(super) struct Position {
 }
 
 /// Entry numbers in the order of their keys. The keys themselves are with the entries: callers pass
-/// `behind_head(id, probe)`, the order of entry `id`'s key against `probe` where the heads are equal.
+/// `behind_head(id, probe)`, the order of entry `id`'s key against `probe` for equal heads.
 ///
-/// Invariant: chunks are never empty, and their concatenation is strictly ascending; `firsts` has the first head of
-/// each.
+/// Invariant: chunks are never empty, and their concatenation is strictly ascending; `firsts` has the first
+/// head of each.
 #[derive(Default)]
 pub(super) struct OrderedIndex {
     firsts: Vec<u128>,
@@ -64,7 +64,7 @@ pub(super) struct OrderedIndex {
 }
 
 impl OrderedIndex {
-    /// Where the key is (`Ok`), or where it would be inserted (`Err`).
+    /// Position of the key (`Ok`), or position for its insertion (`Err`).
     pub(super) fn search(
         &self,
         probe: &Probe<'_>,
@@ -98,12 +98,12 @@ impl OrderedIndex {
         Err(Position { chunk, at: low })
     }
 
-    /// The entry number at a position that `search` found.
+    /// The entry number at a position from `search`.
     pub(super) fn id(&self, position: Position) -> u32 {
         self.chunks[position.chunk].ids[position.at]
     }
 
-    /// Inserts at a position that `search` returned as `Err`, with nothing changed since.
+    /// Inserts at an `Err` position of `search`, without a change in between.
     pub(super) fn insert(&mut self, position: Position, head: u128, id: u32) {
         let Position { mut chunk, mut at } = position;
         if self.chunks.is_empty() {
@@ -131,7 +131,7 @@ impl OrderedIndex {
         self.firsts[chunk] = self.chunks[chunk].heads[0];
     }
 
-    /// Removes what `search` found, with nothing changed since.
+    /// Removes the key at an `Ok` position of `search`, without a change in between.
     pub(super) fn remove(&mut self, position: Position) {
         let Position { chunk, at } = position;
         self.chunks[chunk].remove(at);
@@ -153,7 +153,7 @@ impl OrderedIndex {
         self.chunks.is_empty()
     }
 
-    /// Entry numbers in key order, from a position that `search` returned.
+    /// Entry numbers in key order, from a position of `search`.
     pub(super) fn iter_from(&self, position: Position) -> impl Iterator<Item = u32> + '_ {
         let Position { chunk, at } = position;
         let first = self.chunks.get(chunk).map_or(&[][..], |c| &c.ids[at.min(c.len)..c.len]);

@@ -1,19 +1,19 @@
-//! Keys of the lock table. The first 16 bytes stand in one integer, so that keys of up to 16 bytes are
-//! compared, hashed and stored without touching other memory.
+//! Keys of the lock table. One integer has the first 16 bytes. Keys of up to 16 bytes are therefore compared,
+//! hashed and stored without access to other memory.
 
 use std::cmp::Ordering;
 
-/// Bytes of a key that its head holds.
+/// Bytes of a key in its head.
 pub(super) const HEAD_LEN: usize = 16;
 
-/// A key as it is looked for: order by (`head`, `rest`, `len`) is the order of the bytes.
+/// A search key. The order by (`head`, `rest`, `len`) is the order of the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Probe<'a> {
     /// The first 16 bytes, big-endian, padded with zeros.
     pub(super) head: u128,
-    /// The bytes after them.
+    /// The bytes after the head.
     pub(super) rest: &'a [u8],
-    /// Length of the whole key; tells apart keys that the padding makes equal.
+    /// Length of the whole key; it distinguishes keys made equal by the padding.
     pub(super) len: u32,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// A key as it is kept; the buffer for the rest is reused by the next key in the same place.
+/// A stored key. The next key in the same place reuses the buffer for the rest.
 #[derive(Default)]
 pub(super) struct StoredKey {
     head: u128,
@@ -49,7 +49,7 @@ pub(super) struct StoredKey {
     rest: Vec<u8>,
 }
 
-/// A longer buffer is given back to the allocator when its key goes.
+/// Largest buffer kept without its key, in bytes.
 const KEEP_REST: usize = 256;
 
 impl StoredKey {
@@ -72,7 +72,7 @@ impl StoredKey {
         Probe { head: self.head, rest: &self.rest, len: self.len }
     }
 
-    /// Order of this key's bytes against those of `probe`, when the heads are known to be equal.
+    /// Order of this key's bytes against those of `probe`, for equal heads.
     pub(super) fn cmp_behind_head(&self, probe: &Probe<'_>) -> Ordering {
         self.rest.as_slice().cmp(probe.rest).then(self.len.cmp(&probe.len))
     }
@@ -89,7 +89,7 @@ impl StoredKey {
         out
     }
 
-    /// Makes `out` the bytes of the key.
+    /// Copies the bytes of the key into `out`, replacing its contents.
     pub(super) fn copy_to(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.head.to_be_bytes()[..HEAD_LEN.min(self.len as usize)]);

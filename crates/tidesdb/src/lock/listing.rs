@@ -1,4 +1,4 @@
-//! The lock table as data, and as a listing for tests and reports.
+//! The lock table as data, and as a text for tests and reports.
 
 #[cfg(test)]
 use std::fmt::Write;
@@ -13,19 +13,19 @@ use crate::types::FamilyId;
 pub struct LockInfo {
     /// The family.
     pub family: FamilyId,
-    /// The key, for a range its first one; `None` for the lock on the whole table.
+    /// The key, for a gap lock its first one; `None` for the table lock.
     pub key: Option<Vec<u8>>,
-    /// For a range: the first key after it, or `None` when it has no end.
+    /// For a gap lock: the first key after it, or `None` for an open end.
     pub range_to: Option<Option<Vec<u8>>>,
     /// Id of the owner.
     pub owner: u64,
     /// Cookie of the owner.
     pub cookie: u64,
-    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a range; for a wait, what is wanted.
+    /// "IS", "IX", "S", "SIX", "X", or "GAP" for a gap lock; for a wait, the wanted mode.
     pub mode: &'static str,
-    /// Whether it is an optimistic transaction's intent.
+    /// True for an optimistic transaction's intent.
     pub intent: bool,
-    /// Whether the owner waits for it.
+    /// True if the owner waits for the lock.
     pub waiting: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn describe(family: FamilyId, key: Option<Vec<u8>>, entry: &Entry, ou
     }
 }
 
-/// One owner's range.
+/// One owner's gap lock.
 pub(super) fn describe_range(family: FamilyId, owner: &LockOwner, span: &Span) -> LockInfo {
     LockInfo {
         family,
@@ -71,8 +71,8 @@ pub(super) fn describe_range(family: FamilyId, owner: &LockOwner, span: &Span) -
     }
 }
 
-/// Draws what [`super::LockManager::list`] returned: a line a lock, `owner:mode` of the grants, and
-/// after a bar those of the waits in their order; `*` marks intents. A range has a line of its own.
+/// Formats the result of [`super::LockManager::list`], one lock a line: `owner:mode` of the grants and, after
+/// a bar, of the waits in their order. `*` marks intents. A gap lock has its own line.
 #[cfg(test)]
 pub fn listing(locks: &[LockInfo]) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The lock manager: takes and gives back locks without a wait where it can, and runs waits.
+//! The lock manager: grants and releases locks without a wait if possible, and runs waits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
@@ -17,23 +17,24 @@ use crate::error::{Error, Result};
 use crate::sync::{yield_now, Mutex, MutexGuard, RwLock};
 use crate::types::FamilyId;
 
-/// Families that an owner remembers from one transaction to the next.
+/// Families kept in an owner's list from one transaction to the next.
 const REMEMBERED_FAMILIES: usize = 16;
 
-/// Places of an owner's list that outlive its transaction: a connection lives longer than one with many locks.
+/// Entries kept in an owner's list after its transaction: a connection outlives a transaction with many
+/// locks.
 const KEPT_PLACES: usize = 2048;
 
-/// All locks of a store. The comment of the module `lock` has its guarantees.
+/// All locks of a store. See the module `lock` for its guarantees.
 pub struct LockManager {
     families: RwLock<HashMap<FamilyId, Arc<FamilyLocks>>>,
     pub(super) waits: Mutex<Waits>,
     pub(super) observer: Option<Arc<dyn WaitObserver>>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: LockOptions,
-    /// `LockOptions::max_total`, as it is now.
+    /// The current value of `LockOptions::max_total`.
     pub(super) max_total: AtomicUsize,
     pub(super) counters: Counters,
-    /// Point locks and ranges of owners that have many, told in steps (see `bound`).
+    /// Point locks and gap locks of owners with many, added in steps (see `escalation`).
     pub(super) total: AtomicUsize,
 }
 
@@ -46,22 +47,22 @@ pub(super) struct Counters {
     pub(super) kills: AtomicU64,
     pub(super) escalations: AtomicU64,
     pub(super) chain_max: AtomicU64,
-    /// Of families that are gone.
+    /// Recycled entries of forgotten families.
     pub(super) recycles: AtomicU64,
-    /// Owners that wait now, for those without the wait latch.
+    /// Number of waiting owners, for readers without the wait latch.
     pub(super) waiting: AtomicU64,
 }
 
-/// What `put_intent` does differently from a lock.
+/// Marks a request as an intent, in contrast to a lock.
 pub(super) const INTENT: bool = true;
 
 impl LockManager {
-    /// A lock manager without a bound on locks. `observer` hears of every wait; `clock` measures them.
+    /// A lock manager without bounds. `observer` is told of every wait; `clock` measures them.
     pub fn new(observer: Option<Arc<dyn WaitObserver>>, clock: Arc<dyn Clock>) -> LockManager {
         LockManager::with_options(observer, clock, LockOptions::default())
     }
 
-    /// As [`LockManager::new`], with bounds.
+    /// Like [`LockManager::new`], with bounds.
     pub fn with_options(
         observer: Option<Arc<dyn WaitObserver>>,
         clock: Arc<dyn Clock>,
@@ -80,11 +81,11 @@ impl LockManager {
         }
     }
 
-    /// Says that locks in `family` (an index) come under the table lock of `table`. To be called
-    /// before the first lock in `family`; a family that was not attached is its own table.
+    /// Puts locks in `family` (an index) under the table lock of `table`. To be called before the first lock
+    /// in `family`; a family never attached is its own table.
     ///
     /// # Errors
-    /// `InvalidArgument` when `family` was locked or attached elsewhere before, or `table` is attached
+    /// `InvalidArgument` if `family` was locked or attached elsewhere before, or if `table` is attached
     /// itself.
     pub fn attach_family(&self, family: FamilyId, table: FamilyId) -> Result<()> {
         let table = self.family(table);
@@ -108,8 +109,8 @@ impl LockManager {
         Ok(())
     }
 
-    /// Forgets a dropped family, whose number nobody will lock again. Locks on it that are still held
-    /// stay until their owners end.
+    /// Forgets a dropped family, whose number will not be locked again. Locks still held on it stay until
+    /// their owners end.
     pub fn forget_family(&self, family: FamilyId) {
         let gone = self.families.write().remove(&family);
         // What it counted stays counted.
@@ -119,12 +120,12 @@ impl LockManager {
         }
     }
 
-    /// Takes a lock on a key, and before it the intention lock on its table unless the owner has one.
-    /// `None`: somebody else has the key, and `policy` is `Skip`.
+    /// Takes a lock on a key, after the intention lock on its table unless the owner has one. `None`: another
+    /// owner has the key, and `policy` is `Skip`.
     ///
     /// # Errors
-    /// `Deadlock` (the owner is the victim, and must be rolled back), `LockTimeout`, `Interrupted`
-    /// (killed while it waited), `TooManyLocks`.
+    /// `Deadlock` (the owner is the victim and must be rolled back), `LockTimeout`, `Interrupted` (killed
+    /// during the wait), `TooManyLocks`.
     pub fn lock_point(
         &self,
         owner: &Arc<LockOwner>,
@@ -136,10 +137,9 @@ impl LockManager {
         self.point(owner, family, key, mode.into(), policy, !INTENT)
     }
 
-    /// Puts an optimistic transaction's intent on a key that it writes or reads FOR UPDATE. An intent
-    /// conflicts with locks and intents of others. When somebody else has the key, an owner that holds
-    /// nothing (see [`LockManager::holds_anything`]) waits as for a lock; an owner that holds something gets
-    /// `Deadlock` at once.
+    /// Puts an optimistic transaction's intent on a key written or read FOR UPDATE. An intent conflicts with
+    /// locks and intents of others. If another owner has the key, an owner without locks (see
+    /// [`LockManager::holds_anything`]) waits as for a lock. An owner with locks gets `Deadlock` at once.
     ///
     /// # Errors
     /// As [`LockManager::lock_point`].
@@ -153,7 +153,7 @@ impl LockManager {
         self.point(owner, family, key, Mask::X, policy, INTENT)
     }
 
-    /// Takes a lock on the table that `family` stands for or is attached to. It is held until
+    /// Takes a table lock on `family`, or on the table it is attached to. It is held until
     /// [`LockManager::unlock_all`].
     ///
     /// # Errors
@@ -174,9 +174,9 @@ impl LockManager {
         })
     }
 
-    /// Undoes one `Granted::New` of `mode`: the lock goes, or becomes what the owner's other calls
-    /// asked for. Does nothing for a key that the owner has not locked in this mode (its lock may have
-    /// become one on the table).
+    /// Undoes one `Granted::New` of `mode`. The lock is released, or keeps the modes of the owner's other
+    /// calls. Does nothing for a key not locked by the owner in this mode (its lock may have become one on
+    /// the table).
     pub fn unlock_point(&self, owner: &Arc<LockOwner>, family: FamilyId, key: &[u8], mode: Mode) {
         let mut holdings = owner.holdings.lock();
         let at = self.family_use(&mut holdings, family);
@@ -217,9 +217,9 @@ impl LockManager {
         }
     }
 
-    /// Gives back everything that the owner holds and wakes those who get it; at the end of every
-    /// transaction, also of one that holds nothing: returns when no report of a wait names the owner
-    /// any more. The caller holds no mutex that a [`WaitObserver`] takes.
+    /// Releases all locks of the owner and wakes the next holders. Called at the end of every transaction,
+    /// even without locks: it returns once no report of a wait names the owner. The caller must hold no mutex
+    /// taken by a [`WaitObserver`].
     pub fn unlock_all(&self, owner: &Arc<LockOwner>) {
         let mut holdings = owner.holdings.lock();
         let holdings = &mut *holdings;
@@ -249,8 +249,8 @@ impl LockManager {
         }
     }
 
-    /// Interrupts the owner's wait, and every later one until [`LockManager::clear_kill`]. May be
-    /// called from any thread that holds whatever mutex: takes only a leaf that nobody keeps.
+    /// Interrupts the owner's wait, and every later one until [`LockManager::clear_kill`]. Any thread may
+    /// call it, with any mutex held: it takes only a leaf mutex, held briefly.
     pub fn kill(&self, owner: &LockOwner) {
         owner.wait_cell.kill();
     }
@@ -260,14 +260,14 @@ impl LockManager {
         owner.wait_cell.clear_kill();
     }
 
-    /// Whether the owner holds a key or intent, or a table in a mode other than intention. (Intention
-    /// locks alone do not count: a statement takes them before its first key.)
+    /// True if the owner holds a key or intent, or a table in a mode other than intention. (Intention locks
+    /// alone do not count: a statement takes them before its first key.)
     pub fn holds_anything(&self, owner: &LockOwner) -> bool {
         owner.holdings.lock().has_any()
     }
 
-    /// Clears the cookie of an owner that keeps its locks: what the cookie points to may go after this. Returns
-    /// when no report names it any more; the caller holds no mutex that a [`WaitObserver`] takes.
+    /// Clears the cookie of an owner that keeps its locks; the cookie's target may be freed afterwards.
+    /// Returns once no report names it. The caller must hold no mutex taken by a [`WaitObserver`].
     pub fn forget_cookie(&self, owner: &LockOwner) {
         owner.set_cookie(0);
         owner.set_session(0);
@@ -278,12 +278,12 @@ impl LockManager {
         }
     }
 
-    /// Whether the owner holds any lock at all, intentions included.
+    /// True if the owner holds any lock at all, intentions included.
     pub fn holds_locks(&self, owner: &LockOwner) -> bool {
         !owner.holdings.lock().held.is_empty()
     }
 
-    /// The table locks that the owner holds, one entry for each mode.
+    /// The owner's table locks, one element for each mode.
     pub fn table_locks(&self, owner: &LockOwner) -> Vec<(FamilyId, TableMode)> {
         const MODES: [(Mask, TableMode); 4] = [
             (Mask::IS, TableMode::IntentShared),
@@ -300,7 +300,7 @@ impl LockManager {
         out
     }
 
-    /// Whether the owner's lock on the table that `family` stands for or is attached to covers `mode`.
+    /// True if the owner's lock on the table of `family` covers `mode`.
     pub fn holds_table(&self, owner: &LockOwner, family: FamilyId, mode: TableMode) -> bool {
         let mut holdings = owner.holdings.lock();
         let at = self.family_use(&mut holdings, family);
@@ -308,8 +308,8 @@ impl LockManager {
         holdings.families[table].mask.covers(mode.into())
     }
 
-    /// Whether another owner has a lock or intent on the key, a range over it, an implicit lock on it, or a lock on its
-    /// table, that conflicts with `mode`. May be out of date when it returns.
+    /// True if another owner has a lock, an intent, an implicit lock or a gap lock on the key, or a table
+    /// lock over it, in conflict with `mode`. May be outdated on return.
     pub fn is_locked_by_other(&self, owner: &LockOwner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
@@ -321,8 +321,7 @@ impl LockManager {
             || (mode == Mode::Exclusive && locks.gap_conflict(key).keeps_out(owner))
     }
 
-    /// Gives back the memory of families in which nothing is locked, and nothing was since the last call. To be called
-    /// now and then.
+    /// Frees the memory of families without locks now and since the last call. To be called now and then.
     pub fn give_back_idle(&self) {
         self.all_families().iter().for_each(|locks| locks.give_back_if_idle());
     }
@@ -359,9 +358,9 @@ impl LockManager {
         stats
     }
 
-    /// Every grant, wait and range, by family, the table's first and then by key, ranges by their start and
-    /// before the key there; for each lock the grants and then the waits in their order. Each lock is shown as it was
-    /// at one moment, not all at the same.
+    /// All grants, waits and gap locks, by family: the table's first, then by key. Gap locks are ordered by
+    /// their start, before the key there. Each lock has its grants first and then its waits in their order.
+    /// Each lock is consistent in itself, but the list is not.
     pub fn list(&self) -> Vec<LockInfo> {
         let mut out = Vec::new();
         for locks in self.all_families() {
@@ -396,7 +395,7 @@ impl LockManager {
         Arc::new(FamilyLocks::new(family, self.options.shards, table, self.observer.clone()))
     }
 
-    /// Place of a family in the owner's list.
+    /// Position of a family in the owner's list.
     pub(super) fn family_use(&self, holdings: &mut Holdings, family: FamilyId) -> usize {
         match holdings.families.iter().position(|f| f.locks.family == family) {
             Some(at) => at,
@@ -426,7 +425,8 @@ impl LockManager {
         at
     }
 
-    /// Takes a table lock for the family at place `at` of the owner's list, which is a table; true: it did not have it.
+    /// Takes a table lock for the family at position `at` of the owner's list, which must be a table. Returns
+    /// true for a mode not held before.
     pub(super) fn table<'o>(
         &self,
         owner: &'o Arc<LockOwner>,
@@ -465,8 +465,7 @@ impl LockManager {
         Ok((holdings, true))
     }
 
-    /// Gives back the grants that `which` picks. Those that nobody waits for go first, without the
-    /// wait latch.
+    /// Releases the grants selected by `which`. Those without waits go first, without the wait latch.
     pub(super) fn release(
         &self,
         owner: &Arc<LockOwner>,
@@ -508,7 +507,7 @@ impl LockManager {
         wakes.send();
     }
 
-    /// Lets an owner that waits look at the clock again.
+    /// Makes a waiting owner read the clock again.
     #[cfg(test)]
     pub(super) fn look_at_the_clock(&self, owner: &LockOwner) {
         owner.wait_cell.wake();

@@ -1,25 +1,24 @@
-//! Locks: point locks on keys, ranges, table locks, waits and deadlocks.
+//! Locks: point locks on keys, gap locks, table locks, waits and deadlocks.
 //!
-//! Stands below transactions and knows nothing of values, logs or snapshots: an [`LockOwner`] (one for a
-//! transaction) asks the [`LockManager`] for a mode on (family, key bytes) or on a family, and gets
-//! it, waits for it, or gets an error. Guaranteed:
+//! The module is below transactions and independent of values, logs and snapshots. An [`LockOwner`] (one for
+//! each transaction) asks the [`LockManager`] for a mode on (family, key bytes) or on a family. It gets the
+//! lock, waits for it, or gets an error. Guarantees:
 //!
-//! - Two owners never hold conflicting modes of one lock. Row locks come under a table lock of the
-//!   intention mode, which `lock_point` takes where the owner has none.
-//! - A range keeps exclusive locks of others from all keys in it, from its publication to the end of its
-//!   owner's transaction; `lock_range` returns when those granted before are gone. Ranges conflict with
-//!   no ranges.
-//! - Queues are fair: who asks later goes after every conflicting wait; only a conversion (an owner
-//!   that holds a weaker mode, or has a range over the key) goes first. A range goes after the exclusive
-//!   locks that are wanted in it when its owner holds nothing yet, and otherwise passes over each of them a
-//!   bounded number of times.
-//! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlocks are
-//!   found when a wait begins, exactly: no owner is rolled back for a cycle that was not there.
+//! - Two owners never hold conflicting modes of one lock. Row locks come under a table lock of the intention
+//!   mode, taken by `lock_point` for an owner without one. The modes are those of Gray et al. (1976).
+//! - A gap lock keeps exclusive locks of others from all keys in it, from its publication to the end of its
+//!   owner's transaction. `lock_range` returns once those granted before are gone. Gap locks do not conflict
+//!   with each other.
+//! - Queues are fair. A later request goes after every conflicting wait. Only a conversion (the owner holds a
+//!   weaker mode, or a gap lock over the key) goes first. The gap lock of an owner without locks goes after
+//!   the exclusive locks wanted in it. With locks, it overtakes each of them a bounded number of times.
+//! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlock detection at the
+//!   beginning of a wait is exact: no owner is rolled back for a cycle that does not exist.
 //! - No latch is held while a thread waits or while the observer runs.
 //!
-//! Latches, in the order in which they are taken: an owner's `holdings` (by its own thread only); the
-//! manager's wait latch, under which every wait begins and ends; one shard; an owner's `waits_at` and
-//! the mutex of its [`wait_cell`]; a family's ranges. An uncontended lock takes the first and the third.
+//! Latches, in their order: an owner's `holdings` (by its own thread only); the manager's wait latch, under
+//! which every wait begins and ends; one shard; an owner's `waits_at` and the mutex of its [`wait_cell`]; a
+//! family's gap locks. An uncontended lock takes the first and the third.
 //!
 //! ```
 //! use tidesdb::internal::lock::{Granted, LockManager, LockOwner, Mode, MonotonicClock, Policy};
@@ -94,14 +93,14 @@ pub use owner::LockOwner;
 use crate::io::Disk;
 use crate::types::FamilyId;
 
-/// The reaction to a taken lock.
+/// The reaction to a lock held by others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Wait, at most for the given time; zero is as `NoWait`.
+    /// Wait, at most for the given time; zero is like `NoWait`.
     Wait(Option<Duration>),
     /// Fail with `Error::LockTimeout` at once.
     NoWait,
-    /// For a key: answer that it is locked. For a table: as `NoWait`.
+    /// For a key: return `None`. For a table: like `NoWait`.
     Skip,
 }
 
@@ -111,14 +110,14 @@ impl Policy {
     }
 }
 
-/// Keys of a family: the first, and the first after them (`None`: no end).
+/// A range of keys of a family, from `from` (included) to `to` (excluded).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Range {
     /// The family.
     pub family: FamilyId,
-    /// The first key that may be in it.
+    /// Its first possible key.
     pub from: Vec<u8>,
-    /// The first key after it.
+    /// The first key after it; `None`: no end.
     pub to: Option<Vec<u8>>,
 }
 
@@ -127,47 +126,47 @@ pub struct Range {
 pub struct AdvisoryLock {
     /// The family.
     pub family: FamilyId,
-    /// The strongest mode that the owner has on the key.
+    /// The owner's strongest mode on the key.
     pub mode: Mode,
     /// The key.
     pub key: Vec<u8>,
 }
 
-/// A lock that the owner has after the call.
+/// The owner's lock after a successful call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Granted {
-    /// This call took or strengthened it; to be given back with [`LockManager::unlock_point`].
+    /// This call took or strengthened it; to be released with [`LockManager::unlock_point`].
     New,
-    /// The owner had it, or a stronger one. For a point lock the call is counted: the lock outlives an
-    /// `unlock_point` of whoever took it first.
+    /// The owner had it, or a stronger one. The call counts for a point lock: the lock outlives an
+    /// `unlock_point` by the owner's first caller.
     AlreadyHeld,
-    /// For a point lock: the owner has one on the whole table, and none was taken on the key.
+    /// For a point lock: the owner has a lock on the whole table, and none was taken on the key.
     ByTable,
 }
 
-/// Hears of waits. Called by the waiting owner's thread, without any latch held; may block.
+/// An observer of waits. Called by the waiting owner's thread, without any latch held; may block.
 pub trait WaitObserver: Send + Sync {
-    /// `waiter` will park now, for owners with these cookies: holders in its way and conflicting waits
-    /// before it; several may be equal, and 0 is an owner without a cookie. None of them has returned
-    /// from `unlock_all` before this call returns.
+    /// `waiter` is about to park, for owners with these cookies: holders in its way and conflicting waits
+    /// before it. Several may be equal, and 0 is an owner without a cookie. None of them returns from
+    /// `unlock_all` before this call returns.
     fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]);
-    /// The wait of which `wait_begins` told is over, whatever its end.
+    /// The wait reported by `wait_begins` has ended, whatever its outcome.
     fn wait_ends(&self, waiter: &LockOwner);
-    /// A deadlock was found and its victim chosen. Called by the thread whose wait closed the cycle, before anybody of
-    /// it goes on; none of its owners has returned from `unlock_all` before this call returns.
+    /// A deadlock was found and its victim chosen. Called by the thread whose wait closed the cycle, before
+    /// any of its owners goes on. None of them returns from `unlock_all` before this call returns.
     fn deadlock(&self, deadlock: &Deadlock) {
         let _ = deadlock;
     }
-    /// Whether an insertion of one of two appliers of a replica and a range of the other conflict: not when
-    /// the order of their commits is fixed already. Both hold locks or wait. Called under latches: must not
-    /// block, nor call the lock manager.
+    /// Decides if an insertion of one of two appliers of a replica and a gap lock of the other conflict. They
+    /// do not if the order of their commits is fixed already. Both hold locks or wait. Called under latches:
+    /// must not block, nor call the lock manager.
     fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         let _ = (a, b);
         true
     }
 }
 
-/// The clock that waits are measured with.
+/// The clock for measuring waits.
 pub trait Clock: Send + Sync {
     /// Monotonic time in microseconds from an arbitrary start.
     fn now_micros(&self) -> u64;
@@ -198,23 +197,24 @@ impl Clock for Arc<dyn Disk> {
 /// Bounds and widths of a lock manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockOptions {
-    /// Most point locks and ranges that one owner holds; 0: no bound.
+    /// Most point locks and gap locks of one owner; 0: no bound.
     pub max_locks: usize,
-    /// Point locks and ranges of all owners together, those with few left out, above which an owner that
-    /// has many escalates where it can do so at once; above twice as many as at `max_locks`. 0: no bound.
+    /// Bound on the point locks and gap locks of all owners with many of them. Above it such an owner
+    /// escalates if this needs no wait. Above twice the bound it escalates as at `max_locks`. 0: no bound.
     pub max_total: usize,
-    /// Shared advisory locks of one owner in one family after which they become a lock on the family, where that needs
-    /// no wait; 0: no bound. In a statement that takes very many, finding them again costs more than they are worth.
+    /// Shared advisory locks of one owner in one family before they become a lock on the family, if this
+    /// needs no wait; 0: no bound. In a statement with very many of them, finding them again costs more than
+    /// they are worth.
     pub max_advisory: usize,
-    /// At a bound: `true` trades the point locks under one table for a lock on that table, `false`
-    /// fails with `Error::TooManyLocks`.
+    /// At a bound, `true` replaces the point locks under one table by a lock on the table. `false` fails with
+    /// `Error::TooManyLocks`.
     pub escalate: bool,
     /// Shards of a family's point locks, rounded up to a power of two, 1 to 64.
     pub shards: usize,
 }
 
 impl Default for LockOptions {
-    /// No bound; two shards for each core, so that two running threads seldom meet.
+    /// No bound; two shards for each core, so two running threads seldom meet.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
         LockOptions { max_locks: 0, max_total: 0, max_advisory: 10_000, escalate: true, shards: cores * 2 }
@@ -226,29 +226,29 @@ impl Default for LockOptions {
 pub struct LockStats {
     /// Waits begun.
     pub waits: u64,
-    /// Microseconds waited, in waits that ended.
+    /// Microseconds of ended waits.
     pub wait_us: u64,
     /// Deadlocks found, each with one owner rolled back.
     pub deadlocks: u64,
-    /// Waits that timed out.
+    /// Timed out waits.
     pub timeouts: u64,
     /// Waits interrupted by a kill.
     pub kills: u64,
-    /// Times an owner's point locks became a table lock.
+    /// Escalations of an owner's point locks to a table lock.
     pub escalations: u64,
-    /// Longest path of owners waiting for one another that a deadlock search followed.
+    /// Length of the longest path of owners in a deadlock search.
     pub chain_max: u64,
-    /// Owners that wait now.
+    /// Number of waiting owners.
     pub waiting: u64,
-    /// Grants now, table locks included.
+    /// Number of present grants, table locks included.
     pub held: u64,
-    /// Keys and tables that somebody has or wants now.
+    /// Number of keys and tables with a holder or waiter.
     pub entries: u64,
-    /// Intervals of ranges now.
+    /// Number of intervals in gap locks.
     pub ranges: u64,
-    /// Times an entry was used again for another key.
+    /// Reuses of an entry for another key.
     pub recycles: u64,
-    /// Bytes that the lock table takes now, without the owners' own lists.
+    /// Bytes of the lock table, without the owners' own lists.
     pub bytes: u64,
 }
 

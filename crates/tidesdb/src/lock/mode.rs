@@ -1,12 +1,12 @@
-//! Lock modes as sets of bits, which conflict and which contain which. Pure; every decision of the
-//! lock table about two owners ends here.
+//! Lock modes as sets of bits, with their conflicts and coverage. Pure; every decision of the lock table
+//! about two owners ends here.
 
 use std::fmt;
 
 /// Mode of a lock on one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Others may share the key, none may write it.
+    /// Others may share the key; none may write it.
     Shared,
     /// No other owner has the key.
     Exclusive,
@@ -19,13 +19,13 @@ pub enum TableMode {
     IntentShared,
     /// The owner takes exclusive locks on keys below.
     IntentExclusive,
-    /// Nobody else writes in the table.
+    /// No other owner writes in the table.
     Shared,
-    /// Nobody else locks anything in the table.
+    /// No other owner locks anything in the table.
     Exclusive,
 }
 
-/// A set of modes that one owner has, or wants, on one key or table. SIX is `IX | S`.
+/// A set of modes of one owner, held or wanted, on one key or table. SIX is `IX | S`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Mask(u8);
 
@@ -35,20 +35,20 @@ impl Mask {
     pub(super) const IX: Mask = Mask(2);
     pub(super) const S: Mask = Mask(4);
     pub(super) const X: Mask = Mask(8);
-    /// Wanted only, never held: a range that is not published yet lets the exclusive locks wanted here
-    /// pass first, in the order of the queue.
+    /// Wanted only, never held: before its publication, a gap lock lets the exclusive locks wanted here pass
+    /// first, in the order of the queue.
     pub(super) const AFTER: Mask = Mask(16);
-    /// Wanted only, never held: a published range waits for the exclusive lock granted here, and for
-    /// none that is wanted (the range itself keeps those back).
+    /// Wanted only, never held: a published gap lock waits for the exclusive lock granted here. It does not
+    /// wait for wanted ones, because it blocks those itself.
     pub(super) const GAP: Mask = Mask(32);
 
-    /// Everything that can be held.
+    /// All modes that can be held.
     pub(super) const ANY: Mask = Mask(15);
 
-    /// Number of the bits that can be held.
+    /// Number of modes that can be held.
     pub(super) const BITS: usize = 4;
 
-    /// Whether a wait for this mode ends without a grant.
+    /// True if a wait for this mode ends without a grant.
     pub(super) const fn is_passing(self) -> bool {
         self.meets(Mask::AFTER.with(Mask::GAP))
     }
@@ -95,7 +95,7 @@ impl Mask {
         self.0 & (1 << bit) != 0
     }
 
-    /// The modes that another owner must not have while this set is held. `GAP` stands in nobody's way.
+    /// The modes forbidden to other owners while this set is held. `GAP` forbids none.
     pub(super) const fn conflicts(self) -> Mask {
         let mut out = 0;
         if self.meets(Mask::IS) {
@@ -116,12 +116,12 @@ impl Mask {
         Mask(out)
     }
 
-    /// Whether two owners cannot have these sets at the same time.
+    /// True if two owners cannot have these sets at the same time.
     pub(super) const fn conflicts_with(self, other: Mask) -> bool {
         self.conflicts().meets(other)
     }
 
-    /// Whether holding `self` makes asking for `want` needless.
+    /// True if a holder of `self` need not ask for `want`.
     pub(super) const fn covers(self, want: Mask) -> bool {
         let mut has = self.0;
         if self.meets(Mask::X) {

@@ -1,4 +1,4 @@
-//! Who locks: one [`LockOwner`] for a transaction, with the list of what it holds and its parking place.
+//! Owners of locks: one [`LockOwner`] for each transaction, with the list of its locks and its parking place.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
@@ -10,28 +10,28 @@ use super::shard::{EntryId, EntryPlace, FamilyLocks};
 use super::wait_cell::WaitCell;
 use crate::sync::Mutex;
 
-/// A holder of locks: one for each transaction. It may be used again for the next one
-/// ([`LockOwner::restart`]), which saves the allocations.
+/// A holder of locks: one for each transaction. The next transaction may reuse it ([`LockOwner::restart`])
+/// and save the allocations.
 ///
-/// Calls that lock or unlock come from one thread at a time; the setters, `LockManager::kill` and
-/// reports may come from any thread. An owner that holds locks is kept alive by the lock table.
+/// One thread at a time may lock and unlock. Any thread may call the setters and `LockManager::kill`, and
+/// make reports. The lock table keeps an owner with locks alive.
 pub struct LockOwner {
     id: AtomicU64,
     cookie: AtomicU64,
     session: AtomicU64,
-    /// When its wait began, by the manager's clock; 0: it does not wait.
+    /// Start of its wait by the manager's clock; 0 without a wait.
     pub(super) waits_since: AtomicU64,
     written: AtomicU64,
     preference: AtomicI32,
     applier: AtomicBool,
     keeps_reads: AtomicBool,
     unbounded: AtomicBool,
-    /// Reports of waits under way that name this owner; `unlock_all` waits until there are none.
+    /// Number of reports in progress with this owner's name; `unlock_all` waits until it is 0.
     pub(super) pins: AtomicU32,
-    /// Number of the last deadlock detection that saw this owner.
+    /// Number of the last deadlock search to visit this owner.
     pub(super) seen: AtomicU64,
     pub(super) wait_cell: WaitCell,
-    /// The owner's place of waiting. Changes only under the manager's wait latch.
+    /// The place of the owner's wait. Changes only under the manager's wait latch.
     pub(super) waits_at: Mutex<Option<EntryPlace>>,
     pub(super) holdings: Mutex<Holdings>,
 }
@@ -39,23 +39,23 @@ pub struct LockOwner {
 /// An owner's locks.
 #[derive(Default)]
 pub(super) struct Holdings {
-    /// Families that it touched, with their lock sets.
+    /// Families touched by the owner, with their lock sets.
     pub(super) families: Vec<FamilyUse>,
-    /// Every entry in which it has a grant.
+    /// All entries with a grant of the owner.
     pub(super) held: Vec<Held>,
-    /// So many of them, the first ones, may be older than the present statement. (Later ones that took the place of an
-    /// older one count as that.)
+    /// Number of grants, from the front, possibly older than the present statement. (A newer grant in the
+    /// place of an older one counts as older.)
     pub(super) before_statement: usize,
-    /// How many of them are point locks.
+    /// Number of point locks among them.
     pub(super) points: usize,
-    /// Of these, how many are told to the manager's sum; see [`super::LockOptions::max_total`].
+    /// Number of these added to the manager's sum; see [`super::LockOptions::max_total`].
     pub(super) told: usize,
     /// Exclusive locks without entries.
     pub(super) implicit: Option<OwnImplicitLocks>,
 }
 
 impl Holdings {
-    /// Whether there is a key, or a table in a mode other than intention.
+    /// True with a lock on a key, or on a table in a mode other than intention.
     pub(super) fn has_any(&self) -> bool {
         let strong = |family: &FamilyUse| family.mask.meets(Mask::S.with(Mask::X));
         self.points > 0 || self.implicit.is_some() || self.families.iter().any(strong)
@@ -65,31 +65,31 @@ impl Holdings {
 /// A family in an owner's list.
 pub(super) struct FamilyUse {
     pub(super) locks: Arc<FamilyLocks>,
-    /// Place in the list of the family whose table lock covers this one (may be itself).
+    /// Position in the list of the family whose table lock covers this one (may be itself).
     pub(super) table: u32,
-    /// Modes of the table lock; of use only where `table` is the place itself.
+    /// Modes of the table lock; used only if `table` is the family's own position.
     pub(super) mask: Mask,
-    /// Point locks held in families under this table; as for `mask`.
+    /// Point locks in families under this table; used like `mask`.
     pub(super) points: usize,
-    /// Intervals of the owner's ranges in this family; they count as point locks.
+    /// Intervals of the owner's gap locks in this family; they count as point locks.
     pub(super) spans: usize,
-    /// A wait for the holders of locks in such an interval failed: they have to be looked for anew.
+    /// True after a failed wait for the holders of locks in such an interval. They must be searched again.
     pub(super) unsettled: bool,
-    /// The locks on keys are advisory ones: the family has no entries.
+    /// True if the point locks are advisory: the family has no entries.
     pub(super) is_advisory: bool,
 }
 
 /// A grant in an owner's list.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    /// Place of the family in the list.
+    /// Position of the family in the list.
     pub(super) family: u32,
     pub(super) shard: u32,
     pub(super) id: EntryId,
 }
 
 impl LockOwner {
-    /// A new owner. `id` names it in reports and is its age: of two, the one with the larger id is the
+    /// A new owner. `id` is its name in reports and its age: of two owners, the one with the larger id is
     /// younger.
     pub fn new(id: u64) -> Arc<LockOwner> {
         Arc::new(LockOwner {
@@ -110,8 +110,8 @@ impl LockOwner {
         })
     }
 
-    /// Makes the owner, which must hold nothing, that of a new transaction: sets id and age and clears
-    /// what was written, the preference and the kill. The cookie stays.
+    /// Prepares the owner, which must hold no lock, for a new transaction: sets id and age, and clears keys
+    /// written, preference and kill. The cookie stays.
     pub fn restart(&self, id: u64) {
         debug_assert!(self.holdings.lock().held.is_empty(), "an owner restarts without locks");
         self.id.store(id, Relaxed);
@@ -128,9 +128,9 @@ impl LockOwner {
         self.id.load(Relaxed)
     }
 
-    /// What the embedding server knows the transaction by in reports of waits; 0 is "nothing". A
-    /// report that names this owner ends before the owner's `unlock_all` returns, so the cookie may
-    /// point to something that lives until then.
+    /// The embedding server's name for the transaction in reports of waits; 0 is "nothing". The owner's
+    /// `unlock_all` returns only after all reports with its name, so the cookie's target need not live
+    /// longer.
     pub fn cookie(&self) -> u64 {
         self.cookie.load(Acquire)
     }
@@ -140,12 +140,12 @@ impl LockOwner {
         self.cookie.store(cookie, Release);
     }
 
-    /// What the embedding server calls the session whose transactions these are, in dumps of locks; 0: none.
+    /// The embedding server's number of the transaction's session, for dumps of locks; 0: none.
     pub fn session(&self) -> u64 {
         self.session.load(Relaxed)
     }
 
-    /// Sets the number of the session; it stays over [`LockOwner::restart`].
+    /// Sets the session's number; [`LockOwner::restart`] keeps it.
     pub fn set_session(&self, session: u64) {
         self.session.store(session, Relaxed);
     }
@@ -155,32 +155,30 @@ impl LockOwner {
         self.written.load(Relaxed)
     }
 
-    /// Sets the number of keys written: of the owners in a deadlock, the one with the fewest is rolled
-    /// back.
+    /// Sets the number of keys written. Of the owners in a deadlock, the one with the fewest is rolled back.
     pub fn set_written(&self, keys: u64) {
         self.written.store(keys, Relaxed);
     }
 
-    /// The server's wish about deadlocks, as last set.
+    /// The server's preference in deadlocks, as last set.
     pub fn preference(&self) -> i32 {
         self.preference.load(Relaxed)
     }
 
-    /// Sets the server's wish about deadlocks, which goes before the number of keys written: the owner
-    /// with the largest value is rolled back. 0 is usual; a transaction that is hard to repeat has
-    /// less.
+    /// Sets the server's preference in deadlocks; it precedes the number of keys written. The owner with the
+    /// largest value is rolled back. 0 is usual; a transaction hard to repeat has less.
     pub fn set_preference(&self, preference: i32) {
         self.preference.store(preference, Relaxed);
     }
 
-    /// Says that the transaction is one of a replica's appliers: whether an insertion and a range of two
-    /// of these conflict is asked of [`super::WaitObserver::gaps_conflict`]. Cleared by `restart`.
+    /// Marks the transaction as one of a replica's appliers. [`super::WaitObserver::gaps_conflict`] then
+    /// decides about an insertion and a gap lock of two appliers. Cleared by `restart`.
     pub fn set_applier(&self, applier: bool) {
         self.applier.store(applier, Relaxed);
     }
 
-    /// Says that what the transaction has read must stay as it is until it ends, also when it is prepared and
-    /// the process is not the one that began it (SERIALIZABLE). Cleared by `restart`.
+    /// Keeps the transaction's reads unchanged until its end, even if it is prepared and another process
+    /// ends it (SERIALIZABLE). Cleared by `restart`.
     pub fn set_keeps_reads(&self, keeps_reads: bool) {
         self.keeps_reads.store(keeps_reads, Relaxed);
     }
@@ -190,8 +188,8 @@ impl LockOwner {
         self.keeps_reads.load(Relaxed)
     }
 
-    /// Says that the bounds on locks do not hold for the owner: it takes again what it had in an earlier life,
-    /// and a lock on a table in their place would meet others that were there with it. Cleared by `restart`.
+    /// Exempts the owner from the bounds on locks: it takes its former locks again after a restart. A table
+    /// lock in their place would conflict with locks that coexisted with them. Cleared by `restart`.
     pub fn set_unbounded(&self, unbounded: bool) {
         self.unbounded.store(unbounded, Relaxed);
     }
@@ -204,7 +202,7 @@ impl LockOwner {
         self.applier.load(Relaxed)
     }
 
-    /// Whether a kill is in effect.
+    /// True while a kill is in effect.
     pub fn is_killed(&self) -> bool {
         self.wait_cell.is_killed()
     }

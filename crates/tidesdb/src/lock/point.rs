@@ -1,4 +1,5 @@
-//! Locks on keys: the intention on the table, attempts under the shard's latch, implicit locks of others, the wait.
+//! Point locks: the intention on the table, attempts under the shard's latch, implicit locks of others, the
+//! wait.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::sync::MutexGuard;
 use crate::types::FamilyId;
 
 impl LockManager {
-    /// A point lock or an intent: `None` where [`Policy::Skip`] passes over it.
+    /// Takes a point lock or an intent; `None` if [`Policy::Skip`] skips it.
     pub(super) fn point(
         &self,
         owner: &Arc<LockOwner>,
@@ -69,7 +70,7 @@ impl LockManager {
         Ok(Some(Granted::New))
     }
 
-    /// Takes the intention that a point lock needs on its table, and escalates when the owner has too many locks.
+    /// Takes the table's intention lock for a point lock, and escalates if the owner has too many locks.
     fn lock_table_over<'o>(
         &self,
         owner: &'o Arc<LockOwner>,
@@ -102,8 +103,8 @@ impl LockManager {
         Ok(TableOver::Intends(holdings))
     }
 
-    /// One attempt under the latch of the key's shard. `looked` is the stamp of the implicit locks of others that
-    /// were looked at.
+    /// One attempt under the latch of the key's shard. `looked` is the stamp at the last search of others'
+    /// implicit locks.
     fn attempt_point(
         &self,
         owner: &Arc<LockOwner>,
@@ -142,7 +143,7 @@ impl LockManager {
         Ok(PointAttempt::Blocked)
     }
 
-    /// Makes entries of the implicit locks of others on the key, or ends the request that does not wait for them.
+    /// Makes entries of others' implicit locks on the key, or ends a request that may not wait for them.
     fn look_at_implicit(
         &self,
         owner: &Arc<LockOwner>,
@@ -175,7 +176,7 @@ impl LockManager {
     }
 }
 
-/// A gap conflict that was asked before whether it keeps an owner out, and stays with its answer.
+/// A gap conflict with an answer for one owner, fixed at its construction.
 struct Asked<F> {
     gap_conflict: F,
     keeps_out: bool,
@@ -206,7 +207,7 @@ impl<F: GapConflict> GapConflict for Asked<F> {
     }
 }
 
-/// A point lock that is asked for, in the family at place `at` of the owner's list.
+/// A request for a point lock, in the family at position `at` of the owner's list.
 struct PointRequest<'a> {
     at: usize,
     key: &'a [u8],
@@ -216,35 +217,35 @@ struct PointRequest<'a> {
 }
 
 impl PointRequest<'_> {
-    /// Whether the owner waits where somebody else is in the way: an intent of an owner that holds something ends.
+    /// True if the owner waits for a key held by others. An intent does not wait if its owner holds locks.
     fn may_wait(&self, holdings: &Holdings) -> bool {
         self.policy.may_wait() && !(self.intent && holdings.has_any())
     }
 }
 
-/// The lock on a point's table after the intention is taken.
+/// The state of the table's lock, once the intention is taken.
 enum TableOver<'o> {
-    /// It covers the point.
+    /// The table lock covers the point.
     Covers,
-    /// It is an intention, and the point needs a lock of its own.
+    /// The table lock is an intention, and the point needs its own lock.
     Intends(MutexGuard<'o, Holdings>),
-    /// It is not free, and the request does not wait.
+    /// The table is locked by others, and the request does not wait.
     Skipped,
 }
 
-/// The end of one attempt to lock a point.
+/// The result of one attempt to lock a point.
 enum PointAttempt {
-    /// The request ends so; `None`: it is skipped.
+    /// The final result; `None`: skipped.
     Ends(Option<Granted>),
-    /// Granted, with an entry; `first`: the owner's first grant on it.
+    /// Granted, with an entry. `first` is true for the owner's first grant on it.
     Entry { first: bool, id: EntryId },
     /// Implicit locks have become entries meanwhile.
     LookAgain,
-    /// Others are in the way.
+    /// Other owners block the request.
     Blocked,
 }
 
-/// Whether the owner has some grant on a key, in the family at place `at` of its list.
+/// True if the owner has a grant on a key, in the family at position `at` of its list.
 fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> bool {
     let locks = &holdings.families[at].locks;
     let probe = Probe::new(key);
@@ -252,7 +253,7 @@ fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> b
     shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
 }
 
-/// The table mode that a mode on a key needs.
+/// The table mode required by a mode on a key.
 pub(super) fn intention(mode: Mask) -> Mask {
     if mode == Mask::S {
         Mask::IS

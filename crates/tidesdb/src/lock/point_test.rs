@@ -1,4 +1,4 @@
-//! Locks on keys: who waits for whom, and for how long; counts; intents. Scripts (see [`super::script`]).
+//! Point locks: the order and length of waits, counts, intents. Scripts (see [`super::test_script`]).
 
 use std::sync::Arc;
 
@@ -311,7 +311,7 @@ fn intents_wait_only_for_owners_without_anything() {
     );
 }
 
-/// Ten thousand tables with a row each: their locks are given back, and what is held stays held.
+/// Ten thousand tables with a row each: idle ones free their memory, and held locks stay.
 #[test]
 fn families_in_which_nothing_is_locked_give_their_memory_back() {
     let options = LockOptions { shards: 4, ..LockOptions::default() };

@@ -1,6 +1,5 @@
-//! The holders of one lock and its waiters, in order: all decisions about a single key or table. The
-//! caller holds the latch of the shard; nothing here blocks, and nothing here wakes anybody: owners
-//! to wake are handed back.
+//! The holders of one lock and its waiters, in order: all decisions about a single key or table. The caller
+//! holds the shard's latch. Functions here neither block nor wake: they return the owners to wake.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use smallvec::SmallVec;
 use super::mode::Mask;
 use super::owner::LockOwner;
 
-/// What a count sticks at: such a lock is kept to the end of the transaction.
+/// The value at which a count saturates; such a lock is kept to the end of the transaction.
 const STICKY: u16 = u16::MAX;
 
 /// One owner's grant.
@@ -17,9 +16,9 @@ pub(super) struct Hold {
     pub(super) owner: Arc<LockOwner>,
     pub(super) mask: Mask,
     pub(super) intent: bool,
-    /// Somebody relies on its being here: it does not become one without an entry.
+    /// Another owner relies on this grant: it may not become implicit.
     pinned: bool,
-    /// How often the owner took S and X here and did not give it back.
+    /// Numbers of S and X grants to the owner here, not yet released.
     taken: [u16; 2],
 }
 
@@ -28,45 +27,45 @@ pub(super) struct Request {
     pub(super) owner: Arc<LockOwner>,
     pub(super) want: Mask,
     pub(super) intent: bool,
-    /// The owner holds a weaker mode here, or has a range over the key: it stands before all that hold
-    /// nothing.
+    /// The owner holds a weaker mode here, or a gap lock over the key. The wait precedes those of owners
+    /// without locks here.
     pub(super) converts: bool,
-    /// Ranges that were published over this wait after it began.
+    /// Number of gap locks published over this wait since its beginning.
     overtaken: u32,
 }
 
-/// What stands outside of the queue and yet decides about its grants: ranges of others.
+/// Gap locks of others, which decide about grants from outside of the queue.
 pub(super) trait GapConflict {
-    /// Whether a range of somebody else keeps `owner` from an exclusive lock here.
+    /// True if another's gap lock keeps `owner` from an exclusive lock here.
     fn keeps_out(&self, owner: &LockOwner) -> bool;
-    /// Whether `owner` has a range here.
+    /// True if `owner` has a gap lock here.
     fn is_of(&self, owner: &LockOwner) -> bool;
-    /// Whether a range of `owner`, an applier's, keeps `waiter` from an exclusive lock here.
+    /// True if a gap lock of `owner`, an applier's, keeps `waiter` from an exclusive lock here.
     fn keeps_back(&self, owner: &LockOwner, waiter: &LockOwner) -> bool;
-    /// Whether a range of `owner` has to wait for an exclusive lock that `holder` has.
+    /// True if a gap lock of `owner` must wait for an exclusive lock of `holder`.
     fn waits_for(&self, owner: &LockOwner, holder: &LockOwner) -> bool;
 }
 
-/// The result of a try without a wait.
+/// The result of an attempt without a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
-    /// The owner had a mode that covers the wanted one.
+    /// The owner's mode covers the wanted one.
     AlreadyHeld,
-    /// Granted; `first` when the owner had nothing here before.
+    /// Granted. `first` is true for the owner's first grant here.
     Granted {
-        /// Whether the owner's list of held locks has to name this one from now on.
+        /// True if the owner must add this lock to its list.
         first: bool,
     },
-    /// Others stand in the way.
+    /// Other owners block the request.
     Blocked,
 }
 
-/// The result of giving back.
+/// The result of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum GivenBack {
-    /// The owner has nothing here any more.
+    /// The owner has no lock here any more.
     Gone,
-    /// The owner still has something here.
+    /// The owner still has a lock here.
     Kept,
     /// The owner had no such lock.
     NotHeld,
@@ -74,18 +73,18 @@ pub(super) enum GivenBack {
 
 /// The grants and waits of one lock.
 ///
-/// Invariants: grants of different owners do not conflict; an owner has at most one grant and one
-/// wait; waits of published ranges stand before converting ones and these before the others; after
-/// `grant_waiters` no waiter could be granted.
+/// Invariants: grants of different owners do not conflict. An owner has at most one grant and one wait. Waits
+/// of published gap locks precede conversions, and these precede the others. After `grant_waiters` no waiter
+/// could be granted.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Most keys have one holder: it stands here, and not in memory of its own.
+    /// Inline room for one grant, because most keys have one holder.
     granted: SmallVec<[Hold; 1]>,
     waiting: Vec<Request>,
     /// Number of grants with each mode bit.
     count: [u32; Mask::BITS],
-    /// Number of the deadlock detection that last looked at every grant and at all waits before
-    /// `scanned.1` for an exclusive request.
+    /// Number of the last deadlock search with an exclusive request here. It visited every grant, and all
+    /// waits before `scanned.1`.
     scanned: (u64, usize),
 }
 
@@ -112,7 +111,7 @@ impl Queue {
         self.granted.is_empty() && self.waiting.is_empty()
     }
 
-    /// Whether somebody waits here.
+    /// True if owners wait here.
     pub(super) fn has_waiters(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -121,23 +120,23 @@ impl Queue {
         self.granted.iter().rposition(|h| std::ptr::eq(&*h.owner, owner))
     }
 
-    /// Whether `owner` has some grant here.
+    /// True if `owner` has a grant here.
     pub(super) fn is_held_by(&self, owner: &LockOwner) -> bool {
         self.hold_of(owner).is_some()
     }
 
-    /// Whether `owner` has the exclusive lock.
+    /// True if `owner` has the exclusive lock.
     pub(super) fn holds_exclusively(&self, owner: &LockOwner) -> bool {
         self.hold_of(owner).is_some_and(|at| self.granted[at].mask.meets(Mask::X))
     }
 
-    /// Whether a grant of somebody who is not the holder of `own` conflicts with `want`.
+    /// True if a grant conflicts with `want`, apart from the one with the mode `own`.
     fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
         let against = want.conflicts();
         (0..Mask::BITS).any(|bit| against.has_bit(bit) && self.count[bit] > u32::from(own.has_bit(bit)))
     }
 
-    /// Whether a lock `want` would have to wait, for an owner other than the holders.
+    /// True if `want` conflicts with a grant of an owner other than `owner`.
     pub(super) fn is_locked_against(&self, owner: &LockOwner, want: Mask) -> bool {
         self.granted.iter().any(|h| !std::ptr::eq(&*h.owner, owner) && h.mask.conflicts_with(want))
     }
@@ -150,8 +149,7 @@ impl Queue {
         }
     }
 
-    /// Gives `want` (one mode) to `owner`, who is known to be entitled to it. Returns whether this is
-    /// the owner's first grant here.
+    /// Grants `want` (one mode) to `owner`, without a check. Returns true for the owner's first grant here.
     fn grant(&mut self, owner: &Arc<LockOwner>, want: Mask, intent: bool) -> bool {
         let (at, first) = match self.hold_of(owner) {
             Some(at) => (at, false),
@@ -175,8 +173,8 @@ impl Queue {
         first
     }
 
-    /// Gives `owner` an exclusive lock again that it never really gave back, ahead of all waits and ranges and
-    /// until its transaction ends. Returns whether it has nothing else here; `None` when somebody else has a lock
+    /// Restores an exclusive lock that `owner` implicitly kept, before all waits and gap locks and until its
+    /// transaction ends. Returns true if this is its only grant here; `None` if another owner has a lock
     /// here.
     pub(super) fn restore(&mut self, owner: &Arc<LockOwner>) -> Option<bool> {
         let own = self.hold_of(owner).map_or(Mask::NONE, |at| self.granted[at].mask);
@@ -194,32 +192,32 @@ impl Queue {
         Some(first)
     }
 
-    /// Whether the owner has the exclusive lock, and nobody waits for it or relies on its being here.
+    /// True if the owner has the exclusive lock, and no other waits for it or relies on it.
     pub(super) fn may_be_implicit(&self, owner: &LockOwner) -> bool {
         let hold = self.hold_of(owner).map(|at| &self.granted[at]);
         self.waiting.is_empty() && hold.is_some_and(|hold| hold.mask.meets(Mask::X) && !hold.pinned)
     }
 
-    /// Whether [`Queue::restore`] alone has made the owner's grant, and nobody waits for it.
+    /// True if the owner's grant comes from [`Queue::restore`] alone and has no waits.
     pub(super) fn is_restored_only(&self, owner: &LockOwner) -> bool {
         let hold = self.hold_of(owner).map(|at| &self.granted[at]);
         self.waiting.is_empty() && hold.is_some_and(|hold| hold.pinned && hold.taken == [0, 1])
     }
 
-    /// All that the owner holds here.
+    /// All modes of the owner here.
     pub(super) fn mask_of(&self, owner: &LockOwner) -> Option<Mask> {
         self.hold_of(owner).map(|at| self.granted[at].mask)
     }
 
-    /// Takes `want` (one mode) for `owner` if nobody stands in the way.
+    /// Grants `want` (one mode) to `owner` if no other owner blocks it.
     ///
-    /// A newcomer goes after conflicting waiters. A conversion looks only at the grants of others
-    /// and at conversions that wait: an ordinary waiter that conflicts with the mode already held
-    /// would otherwise wait for an owner that waits for it. A range is such a mode: exclusive locks that
-    /// are wanted here wait for its owner.
+    /// A newcomer goes after conflicting waiters. A conversion looks only at grants of others and at waiting
+    /// conversions. An ordinary waiter in conflict with the mode already held would otherwise wait for an
+    /// owner waiting for it. A gap lock counts as such a mode: exclusive locks wanted here wait for its
+    /// owner.
     ///
-    /// `gap_conflict` is asked about exclusive locks that would be granted otherwise. The passing modes are
-    /// answered as granted when there is nothing to wait for, and leave no grant.
+    /// `gap_conflict` is asked only about otherwise possible exclusive locks. The passing modes return
+    /// `Granted` without a grant if there is nothing to wait for.
     pub(super) fn attempt(
         &mut self,
         owner: &Arc<LockOwner>,
@@ -264,7 +262,7 @@ impl Queue {
         Attempt::Granted { first: self.grant(owner, want, intent) }
     }
 
-    /// Whether a request of `owner` that came now would wait for one that waits already.
+    /// True if a request of `owner` made now would go after a present wait.
     pub(super) fn goes_after_waits(
         &self,
         owner: &LockOwner,
@@ -282,15 +280,15 @@ impl Queue {
         self.waiting[..before].iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
     }
 
-    /// The place of a request that is no conversion: after everybody. An applier's goes before the first that its own
-    /// range keeps back; those after that one wait for the applier as it is.
+    /// Position of a request other than a conversion: the end of the queue. An applier's goes before the
+    /// first wait blocked by its own gap lock; later waits wait for the applier anyway.
     fn end_of_queue(&self, owner: &LockOwner, gap_conflict: &impl GapConflict) -> usize {
         let kept_back =
             |r: &Request| !r.converts && r.want == Mask::X && gap_conflict.keeps_back(owner, &r.owner);
         self.waiting.iter().position(kept_back).unwrap_or(self.waiting.len())
     }
 
-    /// Whether a wait of a passing mode that stands at place `at` is over.
+    /// True if a wait of a passing mode at position `at` is over.
     fn lets_pass(&self, owner: &LockOwner, want: Mask, at: usize, gap_conflict: &impl GapConflict) -> bool {
         if want == Mask::GAP {
             return self.gap_blocker(owner, gap_conflict).is_none();
@@ -299,7 +297,7 @@ impl Queue {
         !held && !self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
     }
 
-    /// The holder that a range of `owner` over this key waits for.
+    /// The holder for which a gap lock of `owner` over this key must wait.
     pub(super) fn gap_blocker(
         &self,
         owner: &LockOwner,
@@ -309,9 +307,9 @@ impl Queue {
         gap_conflict.waits_for(owner, &hold.owner).then_some(&hold.owner)
     }
 
-    /// Says that `owner`, who is not to wait here at any price, is about to publish a range over this
-    /// key. False when an exclusive lock wanted here has been passed over by `patience` ranges already,
-    /// so that this one is to wait for it.
+    /// Counts a gap lock of `owner` about to be published over this key; the owner must not wait here. False
+    /// if `patience` gap locks have already overtaken an exclusive lock wanted here. The owner must then
+    /// queue after it.
     pub(super) fn overtake(&mut self, owner: &LockOwner, patience: u32) -> bool {
         if self.is_held_by(owner) {
             return true; // They wait for the owner as it is.
@@ -326,7 +324,7 @@ impl Queue {
         may
     }
 
-    /// Puts a wait into the queue: after everybody, or for a conversion after the other conversions.
+    /// Enqueues a wait: at the end or, for a conversion, after the other conversions.
     pub(super) fn enqueue(
         &mut self,
         owner: &Arc<LockOwner>,
@@ -351,15 +349,15 @@ impl Queue {
         }
     }
 
-    /// Takes the wait of `owner` out of the queue, if there is one.
+    /// Removes the wait of `owner` from the queue, if there is one.
     pub(super) fn dequeue(&mut self, owner: &LockOwner) {
         if let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) {
             self.waiting.remove(at);
         }
     }
 
-    /// Grants every wait that conflicts neither with a grant of another nor with a wait before it,
-    /// front to back, and hands each to `granted` with whether it is the owner's first grant here.
+    /// Grants every wait without conflict with another's grant or with an earlier wait, front to back. Calls
+    /// `granted` with the owner and a flag, true for its first grant here.
     pub(super) fn grant_waiters(
         &mut self,
         gap_conflict: &impl GapConflict,
@@ -397,7 +395,7 @@ impl Queue {
         }
     }
 
-    /// Undoes one taking of `mode` by `owner`; the grant shrinks to what is still counted.
+    /// Undoes one grant of `mode` to `owner`; its other counted modes stay.
     pub(super) fn give_back(&mut self, owner: &LockOwner, mode: Mask) -> GivenBack {
         let (Some(at), Some(slot)) = (self.hold_of(owner), slot(mode)) else {
             return GivenBack::NotHeld;
@@ -419,7 +417,7 @@ impl Queue {
         GivenBack::Kept
     }
 
-    /// Takes away all that `owner` has here. Returns whether it had something.
+    /// Releases all modes of `owner` here. Returns true if it had any.
     pub(super) fn release(&mut self, owner: &LockOwner) -> bool {
         let Some(at) = self.hold_of(owner) else { return false };
         self.set_mask(at, Mask::NONE);
@@ -427,19 +425,19 @@ impl Queue {
         true
     }
 
-    /// The request of `owner` that waits here.
+    /// The mode wanted by `owner` here.
     pub(super) fn wanted_by(&self, owner: &LockOwner) -> Option<Mask> {
         self.waiting.iter().find(|r| std::ptr::eq(&*r.owner, owner)).map(|r| r.want)
     }
 
-    /// The owners that the wait of `owner` waits for: holders that conflict with it, and owners of
-    /// conflicting waits before it. Owners of ranges are for the caller to add.
+    /// The owners blocking the wait of `owner`: holders in conflict with it, and owners of earlier
+    /// conflicting waits. The caller adds owners of gap locks.
     pub(super) fn blockers(&self, owner: &LockOwner, mut each: impl FnMut(&Arc<LockOwner>)) {
         let Some(at) = self.waiting.iter().position(|r| std::ptr::eq(&*r.owner, owner)) else { return };
         self.holders_before(at).chain(self.waits_before(at, 0)).for_each(&mut each);
     }
 
-    /// The holders that the wait at place `at` waits for.
+    /// The holders blocking the wait at position `at`.
     pub(super) fn holders_before(&self, at: usize) -> impl Iterator<Item = &Arc<LockOwner>> {
         let Request { owner, want, .. } = &self.waiting[at];
         let in_the_way = move |hold: &&Hold| match want.is_passing() {
@@ -450,15 +448,15 @@ impl Queue {
         others.filter(in_the_way).map(|hold| &hold.owner)
     }
 
-    /// Those who wait at place `from` or after it, before place `at`, and conflict with the wait there.
+    /// Owners of waits from position `from` to `at` in conflict with the wait at `at`.
     pub(super) fn waits_before(&self, at: usize, from: usize) -> impl Iterator<Item = &Arc<LockOwner>> {
         let want = self.waiting[at].want;
         let before = self.waiting[from..at].iter();
         before.filter(move |request| request.want.conflicts_with(want)).map(|request| &request.owner)
     }
 
-    /// As `blockers`, but leaves out owners that an earlier call with the same `detection` number
-    /// reported for this lock: a queue of n exclusive waits costs n steps and not n squared.
+    /// Like `blockers`, without the owners reported by an earlier call with the same `detection` number for
+    /// this lock. A queue of n exclusive waits costs n steps, not n squared.
     pub(super) fn blockers_once(
         &mut self,
         owner: &LockOwner,
@@ -484,7 +482,7 @@ impl Queue {
         }
     }
 
-    /// Gives back the memory of more than `kept` grants and waits, as nobody has or wants the lock.
+    /// Frees the memory of more than `kept` grants and waits; the lock must be unused.
     pub(super) fn shrink(&mut self, kept: usize) {
         debug_assert!(self.is_unused());
         if self.granted.spilled() && self.granted.capacity() > kept {

@@ -1,7 +1,7 @@
-//! One latch's share of a family's lock set: entries in a slab, found through an ordered index.
-//! An entry's number stays the same while somebody has or wants its lock, so owners remember numbers
-//! and not keys. Freed entries are used again: in steady state nothing is allocated. They are given back when they are
-//! many, and when the shard is idle.
+//! One latch's share of a family's lock set: entries in a slab, found through an ordered index. An entry's
+//! number is constant while its lock has a holder or waiter, so owners keep numbers instead of keys. Freed
+//! entries are reused: in steady state nothing is allocated. Their memory is freed if they are many, and when
+//! the shard is idle.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -23,11 +23,11 @@ use crate::types::FamilyId;
 /// Number of an entry within its shard.
 pub(super) type EntryId = u32;
 
-/// A shard in which more entries than this are free, and none in use, gives their memory back: a statement
-/// locks a hundred thousand rows once in a while, not in steady state.
+/// Most free entries kept by a shard without entries in use. A statement on a hundred thousand rows happens
+/// once in a while, not in steady state.
 const KEEP_FREE: usize = 256;
 
-/// Grants and waits of a table for which its lock keeps memory: of many clients' statements one after the other.
+/// Grants and waits kept in memory for a table's lock: those of consecutive statements of many clients.
 const KEEP_OF_TABLE: usize = 8;
 
 /// One locked key.
@@ -39,8 +39,8 @@ pub(super) struct Entry {
 
 /// Entries under one latch.
 ///
-/// Invariant: `index` holds exactly the entries that somebody has or wants, in key order; all others
-/// are in `free`. (The table's own entry is neither indexed nor freed.)
+/// Invariant: `index` has exactly the entries with a holder or waiter, in key order; all others are in
+/// `free`. (The table's own entry is neither indexed nor freed.)
 #[derive(Default)]
 pub(super) struct Shard {
     entries: Slab<Entry>,
@@ -59,7 +59,7 @@ impl Shard {
         shard
     }
 
-    /// The entry of a key, made if there is none; who makes one and does not use it calls `tidy`.
+    /// The entry of a key, created if absent. A caller that does not use a new entry calls `tidy`.
     pub(super) fn find_or_insert(&mut self, probe: &Probe<'_>) -> EntryId {
         if self.is_table {
             return TABLE_ENTRY;
@@ -82,7 +82,7 @@ impl Shard {
         }
     }
 
-    /// The entry of a key, if somebody has or wants its lock.
+    /// The entry of a key, if its lock has a holder or waiter.
     pub(super) fn find(&self, probe: &Probe<'_>) -> Option<EntryId> {
         if self.is_table {
             return Some(TABLE_ENTRY);
@@ -101,7 +101,7 @@ impl Shard {
         &self.entries[id]
     }
 
-    /// Times an entry was used again for another key.
+    /// Reuses of an entry for another key.
     pub(super) fn recycles(&self) -> u64 {
         self.recycles
     }
@@ -114,7 +114,7 @@ impl Shard {
         &mut self.entries[id].queue
     }
 
-    /// An entry's queue, and what ranges of `locks` have to say about its key.
+    /// An entry's queue, with the gap conflict of its key in `locks`.
     pub(super) fn with_gap_conflict<'a>(
         &'a mut self,
         locks: &'a FamilyLocks,
@@ -125,7 +125,7 @@ impl Shard {
         (queue, KeyGapConflict { locks, key })
     }
 
-    /// As `in_gaps`, to look at.
+    /// Like `with_gap_conflict`, read-only and without the queue.
     pub(super) fn gap_conflict_of<'a>(&'a self, locks: &'a FamilyLocks, id: EntryId) -> KeyGapConflict<'a> {
         let key = match self.is_table {
             true => GapConflictKey::Table,
@@ -134,7 +134,7 @@ impl Shard {
         KeyGapConflict { locks, key }
     }
 
-    /// The owners that the wait of `owner` at an entry waits for, those of ranges included.
+    /// The owners blocking the wait of `owner` at an entry, owners of gap locks included.
     pub(super) fn blockers(
         &self,
         locks: &FamilyLocks,
@@ -149,8 +149,7 @@ impl Shard {
         }
     }
 
-    /// The first entry from `from` on and below `to`, in key order, that `pick` takes, with what it took it
-    /// for.
+    /// The first `Some` of `pick` over the entries from `from` on and below `to`, in key order.
     pub(super) fn find_in<T>(
         &self,
         from: &[u8],
@@ -175,7 +174,7 @@ impl Shard {
         None
     }
 
-    /// Frees an entry that nobody has or wants any more.
+    /// Frees an entry without holders and waiters.
     pub(super) fn tidy(&mut self, id: EntryId) {
         if !self.entries[id].queue.is_unused() {
             return;
@@ -203,8 +202,8 @@ impl Shard {
         *self = Shard { recycles: self.recycles, ..Shard::default() };
     }
 
-    /// Gives the memory back if nothing is locked, and nothing was since the last call: a store may have very many
-    /// families, of which few are in use.
+    /// Frees the memory if no lock exists, and none has since the last call. A store may have very many
+    /// families, few of them in use.
     fn give_back_if_idle(&mut self) {
         if self.is_table {
             if self.queue(TABLE_ENTRY).is_unused() {
@@ -242,25 +241,25 @@ impl Shard {
     }
 }
 
-/// Number of the shard that holds a family's table lock, and of the one entry in it.
+/// Number of the shard with a family's table lock, and of its only entry.
 pub(super) const TABLE_SHARD: u32 = 0;
 /// See [`TABLE_SHARD`].
 pub(super) const TABLE_ENTRY: EntryId = 0;
 
-/// The lock set of one family. Point locks are spread over shards by hash: unlike a split by range it
-/// needs no moving of entries, and it also spreads the hottest place, the right edge of a table with
+/// The lock set of one family. Point locks are spread over shards by hash. In contrast to a split by range
+/// this needs no moves of entries. It also spreads the hottest place, the right edge of a table with
 /// ascending keys. Within a shard keys are ordered.
 ///
-/// Ranges stand next to the shards, under a latch of their own, taken last. The publisher of one raises
-/// `published`, adds the range, and then looks into every shard for grants in its way. The grantee of a
-/// key asks for ranges under the shard's latch. One of the two comes to that latch second and
-/// sees the other. So a family without ranges costs a grant one load.
+/// Gap locks are outside of the shards, under their own latch, taken last. The publisher of one raises
+/// `published`, adds the gap lock, and then searches every shard for grants in its way. A grant of a key
+/// checks for gap locks under the shard's latch. One of the two comes to this latch second and sees the
+/// other. A family without gap locks thus costs a grant one load.
 pub(super) struct FamilyLocks {
     pub(super) family: FamilyId,
     /// The family whose table lock covers this one; `None`: its own.
     pub(super) table: Option<Arc<FamilyLocks>>,
     shards: Box<[Mutex<Shard>]>,
-    /// Owners in `ranges`.
+    /// Number of owners in `ranges`.
     published: AtomicU32,
     ranges: RwLock<GapSet>,
     /// Locks without entries.
@@ -268,22 +267,22 @@ pub(super) struct FamilyLocks {
     observer: Option<Arc<dyn WaitObserver>>,
 }
 
-/// A key as its gap conflict needs it.
+/// A key in the form for its gap conflict.
 enum GapConflictKey<'a> {
-    /// The lock on the table: no ranges.
+    /// The lock on the table: no gap locks.
     Table,
     Bytes(&'a [u8]),
     Stored(&'a StoredKey),
 }
 
-/// The ranges around one key.
+/// The gap locks around one key.
 pub(super) struct KeyGapConflict<'a> {
     locks: &'a FamilyLocks,
     key: GapConflictKey<'a>,
 }
 
 impl KeyGapConflict<'_> {
-    /// Calls `each` for the owners whose ranges keep `owner` from an exclusive lock on the key.
+    /// Calls `each` for the owners whose gap locks keep `owner` from an exclusive lock on the key.
     pub(super) fn owners(&self, owner: &LockOwner, mut each: impl FnMut(&Arc<LockOwner>)) {
         if self.locks.published.load(Relaxed) == 0 {
             return;
@@ -351,12 +350,12 @@ impl FamilyLocks {
         FamilyLocks { family, table, shards, published, ranges, implicit, observer }
     }
 
-    /// The ranges around a key that is not in the table (yet).
+    /// The gap locks around a key without an entry.
     pub(super) fn gap_conflict<'a>(&'a self, key: &'a [u8]) -> KeyGapConflict<'a> {
         KeyGapConflict { locks: self, key: GapConflictKey::Bytes(key) }
     }
 
-    /// Publishes `from..to` for the owner; grants given before are for the caller to wait for.
+    /// Publishes a gap lock on `from..to` for the owner. The caller waits for earlier grants.
     pub(super) fn publish(&self, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) -> Published {
         let mut ranges = self.ranges.write();
         let done = ranges.publish(owner, from, to);
@@ -366,8 +365,8 @@ impl FamilyLocks {
         done
     }
 
-    /// Takes away the owner's ranges. The caller holds the wait latch, and grants then what they kept
-    /// back.
+    /// Removes the owner's gap locks. The caller holds the wait latch, and then grants the waits they
+    /// blocked.
     pub(super) fn withdraw(&self, owner: &LockOwner) -> Vec<Span> {
         let mut ranges = self.ranges.write();
         let spans = ranges.remove(owner);
@@ -378,12 +377,12 @@ impl FamilyLocks {
         spans
     }
 
-    /// Looks at the ranges.
+    /// The gap locks, locked for reading.
     pub(super) fn ranges(&self) -> RwLockReadGuard<'_, GapSet> {
         self.ranges.read()
     }
 
-    /// Whether an exclusive lock of one and a range of the other conflict.
+    /// True if an exclusive lock of one and a gap lock of the other conflict.
     pub(super) fn gaps_conflict(&self, a: &LockOwner, b: &LockOwner) -> bool {
         match &self.observer {
             Some(observer) if a.is_applier() && b.is_applier() => observer.gaps_conflict(a, b),
@@ -396,7 +395,7 @@ impl FamilyLocks {
         1 + ((probe.hash() >> 32) as u32 & (self.shards.len() as u32 - 2))
     }
 
-    /// As `shard_of`.
+    /// Like `shard_of`.
     pub(super) fn shard_of_key(&self, key: &[u8]) -> u32 {
         self.shard_of(&Probe::new(key))
     }
@@ -406,7 +405,7 @@ impl FamilyLocks {
         self.shards[shard as usize].lock()
     }
 
-    /// See [`Shard::give_back_if_idle`]; not of a shard that somebody is at.
+    /// See [`Shard::give_back_if_idle`]. Skips a shard whose latch is taken.
     pub(super) fn give_back_if_idle(&self) {
         self.shards.iter().filter_map(Mutex::try_lock).for_each(|mut shard| shard.give_back_if_idle());
     }

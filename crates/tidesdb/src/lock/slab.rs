@@ -1,13 +1,13 @@
-//! A vector in chunks: it grows without moving what it holds, and is never more than a chunk larger than
-//! that. A vector in one piece that doubles takes three times its contents while it moves, and the holes
-//! that its former places leave are what a server's memory is larger by ever after.
+//! A vector in chunks. It grows without moving its contents, and exceeds them by at most a chunk. A doubling
+//! vector in one piece takes three times its contents during the move. Its former places leave holes, which
+//! enlarge a server's memory ever after.
 
 use std::ops::{Index, IndexMut};
 
 /// Elements of a full chunk.
 const CHUNK: usize = 512;
 
-/// Elements by number, in the order in which they came; none ever goes.
+/// Elements by number, in the order of their addition; none is ever removed.
 #[derive(Default)]
 pub(super) struct Slab<T> {
     /// All but the last are full. Small slabs are common: the first chunk starts small.
@@ -39,7 +39,7 @@ impl<T> Slab<T> {
         self.chunks.iter().flatten()
     }
 
-    /// Bytes of the chunks, without what the elements own.
+    /// Bytes of the chunks, without memory owned by the elements.
     pub(super) fn heap_bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Vec<T>>()
             + self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>()).sum::<usize>()

@@ -1,5 +1,5 @@
-//! Random transactions on many threads over few keys, watched by a shadow of who has what, and random
-//! steps on one queue. The seed decides what every thread does; the threads' order is the machine's.
+//! Random transactions on many threads over few keys, with a shadow of all holders, and random steps on one
+//! queue. The seed decides the steps of every thread; the order of the threads is the machine's.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use super::shard::FamilyLocks;
 use super::*;
 use crate::error::Error;
 
-/// Who has a key or a table, told by the threads themselves.
+/// The holders of a key or a table, as the threads themselves report them.
 #[derive(Default)]
 struct Shadow {
     shared: AtomicI64,
@@ -37,7 +37,7 @@ impl Shadow {
         };
     }
 
-    /// `mine` is what the caller itself entered.
+    /// `mine` are the caller's own entries.
     fn check(&self, mode: Mode, mine: (i64, i64), what: &str) {
         assert_eq!(self.exclusive.load(SeqCst), mine.1, "{what}: another owner has it exclusively");
         if mode == Mode::Exclusive {
@@ -46,7 +46,7 @@ impl Shadow {
     }
 }
 
-/// Checks that reports name only transactions that have not ended.
+/// Checks that reports name only transactions in progress.
 struct Live(Vec<AtomicBool>);
 
 impl WaitObserver for Live {
@@ -73,7 +73,7 @@ struct Run {
     options: LockOptions,
     table_locks: bool,
     kills: bool,
-    /// Locks on keys become such without entries now and then.
+    /// Point locks become implicit now and then.
     stores: bool,
 }
 
@@ -145,7 +145,7 @@ impl Run {
         stats
     }
 
-    /// Locks at random; `mine` counts what was entered into the shadows, by key.
+    /// Locks at random; `mine` counts the entries in the shadows, by key.
     fn transaction(
         &self,
         locks: &LockManager,
@@ -316,8 +316,8 @@ fn a_hot_key_with_many_waiters_serves_them_all() {
     assert_eq!((locks.stats().deadlocks, locks.stats().held), (0, 0));
 }
 
-/// Random steps on one queue, with all that `Queue::check` demands after each, and fairness: who asks
-/// is granted at once only if that passes over no conflicting wait.
+/// Random steps on one queue, with the checks of `Queue::check` after each, and fairness: an immediate grant
+/// must not overtake a conflicting wait.
 #[test]
 fn one_queue_keeps_its_invariants() {
     const MODES: [Mask; 4] = [Mask::IS, Mask::IX, Mask::S, Mask::X];

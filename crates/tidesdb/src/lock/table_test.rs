@@ -1,4 +1,4 @@
-//! Locks on tables together with those on keys. Scripts (see [`super::script`]).
+//! Table locks together with point locks. Scripts (see [`super::test_script`]).
 
 use expect_test::expect;
 

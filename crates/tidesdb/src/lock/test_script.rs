@@ -1,14 +1,17 @@
-//! What tests of the lock manager are written in: scripts with what they print.
+//! The language of the lock manager's tests: scripts with their output.
 //!
-//! A line is `tN COMMAND ...`: `lock KEY S|X [POLICY]`, `advisory KEY S|X [POLICY]`, `advises` (its advisory
-//! locks), `table IS|IX|S|X [POLICY]`, `intent KEY [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.`
-//! for an open end), `unlock KEY S|X`, `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`,
-//! `locked KEY S|X`, `store KEY...` (locks these keys, and those stored before, without entries, and gives the
-//! entries back), `announce KEY...` (says that they will be) and `confirm KEY...` (waits for them); or `advance
-//! MILLISECONDS` (the clock), `show` (the table), `stats`, `heard` (of waits), `deadlocks` (as they
-//! were told). POLICY is `wait` (the default), `wait=MILLISECONDS`,
-//! `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a table is `FAMILY:MODE` or a mode of
-//! family 1. A call that waits prints `waits`; what it comes to is printed under the line that ended it.
+//! A line is `tN COMMAND ...`, or a command without a transaction. Transactions have `lock KEY S|X [POLICY]`,
+//! `advisory KEY S|X [POLICY]`, `advises` (its advisory locks), `table IS|IX|S|X [POLICY]`, `intent KEY
+//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`,
+//! `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`, and `locked KEY S|X`. `store KEY...`
+//! locks these keys, and those stored before, without entries, and releases the entries. `announce KEY...`
+//! announces this, and `confirm KEY...` waits for it.
+//!
+//! Commands without a transaction are `advance MILLISECONDS` (the clock), `show` (the table), `stats`,
+//! `heard` (reports of waits), and `deadlocks` (as reported). POLICY is `wait` (the default),
+//! `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a table is
+//! `FAMILY:MODE` or a mode of family 1. A waiting call prints `waits`. Its result is printed under the line
+//! that ended the wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -343,7 +346,7 @@ impl Script {
         panic!("t{who} neither answered nor waits");
     }
 
-    /// Prints what waits came to that the last line ended.
+    /// Prints the results of waits ended by the last line.
     fn settle(&mut self, line: &str) {
         let now = self.clock.now_micros();
         loop {

@@ -1,5 +1,5 @@
-//! Waits: the slow path of every lock. A wait begins and ends under the manager's wait latch; in
-//! between the owner's thread is parked at its [`super::wait_cell`], without any latch.
+//! Waits: the slow path of every lock. A wait begins and ends under the manager's wait latch. In between, the
+//! owner's thread is parked at its [`super::wait_cell`], without any latch.
 
 use std::sync::atomic::Ordering::*;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use super::wait_cell::{Outcome, Woken};
 use super::Policy;
 use crate::error::{Error, Result};
 
-/// Under the wait latch.
+/// State under the wait latch.
 #[derive(Default)]
 pub(super) struct Waits {
-    /// Owners in some queue.
+    /// Number of owners in a queue.
     pub(super) waiting: u64,
     search: Search,
 }
 
-/// Owners whose waits were decided, to be woken when no latch is held any more.
+/// Owners with decided waits, to be woken once no latch is held.
 #[derive(Default)]
 pub(super) struct Wakes(Vec<Arc<LockOwner>>);
 
 impl Wakes {
-    /// Wakes them.
+    /// Wakes the owners.
     pub(super) fn send(self) {
         for owner in self.0 {
             owner.wait_cell.wake();
@@ -37,20 +37,20 @@ impl Wakes {
     }
 }
 
-/// The purpose of a wait.
+/// The object of a wait.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) locks: &'a Arc<FamilyLocks>,
     pub(super) shard: u32,
-    /// The key; nothing for the table's lock.
+    /// The key; empty for the table's lock.
     pub(super) key: &'a [u8],
     pub(super) mode: Mask,
     pub(super) intent: bool,
-    /// For a key, but not for a passing mode: the stamp of the implicit locks that were looked at.
+    /// The stamp at the last search of implicit locks, for a key and a mode other than a passing one.
     pub(super) looked: Option<u64>,
 }
 
-/// Owners named in a report, kept from ending their transactions until it is over.
+/// Owners named in a report; their transactions cannot end before it does.
 struct Pinned(Vec<Arc<LockOwner>>);
 
 impl Pinned {
@@ -71,8 +71,8 @@ impl Drop for Pinned {
 }
 
 impl LockManager {
-    /// Waits for a lock that was not free a moment ago. Returns where it is and whether it is the
-    /// owner's first grant there; `None`, without a wait, when there are implicit locks to be looked at first.
+    /// Waits for a lock that was just blocked. Returns its place, and true for the owner's first grant there.
+    /// `None`, without a wait, if implicit locks must be searched first.
     pub(super) fn wait(
         &self,
         owner: &Arc<LockOwner>,
@@ -176,7 +176,8 @@ impl LockManager {
         })
     }
 
-    /// Finds the cycles that the wait of `owner` closes and ends one wait in each. `told`: for the observer.
+    /// Finds the cycles closed by the wait of `owner` and ends one wait in each. `told` receives the reports
+    /// for the observer.
     fn break_deadlocks(
         &self,
         waits: &mut Waits,
@@ -204,7 +205,7 @@ impl LockManager {
         }
     }
 
-    /// Ends the wait of an owner that woke without a decision, unless one came meanwhile.
+    /// Ends the wait of an owner that woke without a decision, unless there is one by now.
     fn withdraw(&self, owner: &Arc<LockOwner>) -> Option<Outcome> {
         let mut wakes = Wakes::default();
         let mut waits = self.waits.lock();
@@ -218,7 +219,7 @@ impl LockManager {
     }
 }
 
-/// Grants what can be granted in a queue that changed, or whose gap conflict did.
+/// Grants possible waits after a change of a queue or of its gap conflict.
 pub(super) fn grant_waiters(
     waits: &mut Waits,
     locks: &FamilyLocks,
@@ -235,7 +236,7 @@ pub(super) fn grant_waiters(
     });
 }
 
-/// Takes an owner that waits out of its queue and grants what can be granted then.
+/// Removes a waiting owner from its queue, and then grants possible waits there.
 fn take_out(waits: &mut Waits, owner: &LockOwner, wakes: &mut Wakes) {
     let Some(place) = owner.waits_at.lock().take() else { return };
     waits.waiting -= 1;
@@ -245,7 +246,7 @@ fn take_out(waits: &mut Waits, owner: &LockOwner, wakes: &mut Wakes) {
     shard.tidy(place.id);
 }
 
-/// Whether each owner waits for the next, and the last for the first.
+/// True if each owner waits for the next, and the last for the first.
 fn is_cycle(cycle: &[Arc<LockOwner>]) -> bool {
     let waits_for = |a: &Arc<LockOwner>, b: &Arc<LockOwner>| {
         let Some(place) = a.waits_at.lock().clone() else { return false };

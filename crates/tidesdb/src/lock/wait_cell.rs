@@ -1,6 +1,6 @@
-//! The cell between an owner that waits and whoever ends its wait: a granter, a deadlock
-//! detection, a killer, or the clock. Small enough to be checked by loom in every interleaving:
-//! `cargo test -p tidesdb-loom lock::wait_cell`.
+//! The cell between a waiting owner and the one that ends its wait: a granter, a deadlock search, a killer,
+//! or the clock. Small enough for loom to check every interleaving: `cargo test -p tidesdb-loom
+//! lock::wait_cell`.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 /// How another thread ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// The lock is the owner's; `first` when it is its first grant on that lock.
+    /// The lock is granted. `first` is true for the owner's first grant on it.
     Granted {
         /// See [`Outcome::Granted`].
         first: bool,
     },
-    /// The owner was chosen to break a deadlock, and stands in no queue any more.
+    /// The owner is a deadlock's victim, already out of its queue.
     Deadlock,
 }
 
-/// Why a wait ended.
+/// The reason for the end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Woken {
-    /// Another thread decided.
+    /// A decision of another thread.
     Decided(Outcome),
-    /// The owner was killed and still stands in the queue, or was decided on meanwhile.
+    /// A kill. The owner is still in the queue, or was decided on meanwhile.
     Killed,
-    /// The time is over; as for `Killed`, the queue has the last word.
+    /// The time is over. As for `Killed`, the queue decides.
     TimedOut,
 }
 
@@ -35,7 +35,7 @@ struct WaitState {
     killed: bool,
 }
 
-/// One owner's parking place. One wait at a time; its mutex is a leaf: nothing is called under it.
+/// One owner's parking place, for one wait at a time. Its mutex is a leaf: nothing is called under it.
 #[derive(Default)]
 pub(super) struct WaitCell {
     state: Mutex<WaitState>,
@@ -43,12 +43,12 @@ pub(super) struct WaitCell {
 }
 
 impl WaitCell {
-    /// Begins a wait; by the owner, before its request can be seen.
+    /// Begins a wait. Called by the owner before others can see its request.
     pub(super) fn arm(&self) {
         self.lock().outcome = None;
     }
 
-    /// Ends the wait. The first decision stands. The caller calls `wake` when it has no latch any more.
+    /// Ends the wait. The first decision stands. The caller calls `wake` once it holds no latch.
     pub(super) fn decide(&self, outcome: Outcome) {
         let mut state = self.lock();
         debug_assert!(state.outcome.is_none(), "a wait is decided once");
@@ -60,7 +60,7 @@ impl WaitCell {
         self.lock().outcome
     }
 
-    /// Wakes the owner to look again.
+    /// Wakes the owner to check the cell again.
     pub(super) fn wake(&self) {
         self.changed.notify_all();
     }
@@ -76,13 +76,13 @@ impl WaitCell {
         self.lock().killed = false;
     }
 
-    /// Whether `kill` is in effect.
+    /// True while `kill` is in effect.
     pub(super) fn is_killed(&self) -> bool {
         self.lock().killed
     }
 
-    /// Parks until a decision, a kill, or until `left` (asked before each sleep) has no time left;
-    /// `left` answers `None` for "no limit".
+    /// Parks until a decision, a kill, or the end of the time. `left`, called before each sleep, returns the
+    /// remaining time, or `None` for "no limit".
     pub(super) fn park(&self, mut left: impl FnMut() -> Option<Duration>) -> Woken {
         let mut state = self.lock();
         loop {
@@ -116,7 +116,7 @@ mod model {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    /// A queue of one place, as the lock table keeps it: whoever takes the request out decides.
+    /// A queue of one place, as in the lock table: the thread that removes the request decides.
     struct Table {
         holder: bool,
         request: bool,

@@ -31,7 +31,7 @@ const FULL_AT: (u64, u64) = (9, 4);
 
 /// The state of the filling of a tree's newest table.
 pub(super) struct Build {
-    /// Held for publishing a table and for a step of filling; nobody waits for it.
+    /// Held for publishing a table and for a step of filling; no thread waits for it.
     turn: Mutex<()>,
     /// The next leaf to fill from; null while no table is being filled. Only under `turn`.
     leaf: AtomicPtr<Header>,

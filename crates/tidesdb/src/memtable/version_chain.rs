@@ -72,7 +72,7 @@ impl MemtableVersion {
     /// Writes an unlinked version.
     ///
     /// # Safety
-    /// `at` is aligned to 8, has [`MemtableVersion::size`] writable bytes and nobody else accesses them.
+    /// `at` is aligned to 8, has [`MemtableVersion::size`] writable bytes and no other thread accesses them.
     pub(super) unsafe fn write(
         at: NonNull<u8>,
         seq: Seq,

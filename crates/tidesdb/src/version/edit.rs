@@ -31,7 +31,7 @@ pub struct NewTable {
     pub meta: SsTableMeta,
 }
 
-/// A change of a store's state. A field that is `None` or empty changes nothing. Parts apply in this order:
+/// A change of a store's state. An empty or `None` field changes nothing. Parts apply in this order:
 /// dropped families, removed tables, new files, new tables, deleted files.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {

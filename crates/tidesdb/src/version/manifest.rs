@@ -1,5 +1,5 @@
 //! The manifest, a log of checksummed [`Edit`]s, and `CURRENT`, the file with the name of the manifest in
-//! force (`docs/format/manifest.md`). Writer and reader stand next to each other.
+//! force (`docs/format/manifest.md`). Writer and reader are next to each other.
 //!
 //! Guarantees: an edit is durable when [`ManifestWriter::append`] returns. Reading returns a prefix of the
 //! appended edits with every durable edit in it, or an error with file and offset.
