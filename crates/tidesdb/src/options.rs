@@ -123,16 +123,16 @@ pub struct Options {
     /// share a store. A reader is refused while a writer has the store open, and a writer while a reader has
     /// ([`Error::Busy`]).
     pub read_only: bool,
-    /// Size at which the active memtable is sealed. A transaction keeps at most half of it in memory
-    /// ([`Options::spill_bound`]).
+    /// Size at which the active memtable is sealed. A transaction keeps at most [`Options::spill_bound`] of
+    /// changes in memory.
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,
     /// Bound on the memory of the store; 0: none. A larger sum of memtables and cache is refused. When other
     /// parts grow into their room, the cache shrinks, then compactions wait, then writers.
     pub max_memory: u64,
-    /// Bytes in use in the program's allocator, if somebody counts them. `None`: the store holds its own
-    /// count against the bound.
+    /// Bytes in use in the program's allocator, if it counts them. `None`: the store holds its own count
+    /// against the bound.
     pub heap_bytes: Option<fn() -> u64>,
     /// Returns the allocator's free memory to the kernel; called ten times a second. `None`: nobody does.
     pub tend_heap: Option<fn()>,
@@ -286,10 +286,10 @@ impl Options {
         lock_bound(self.write_buffer_size)
     }
 
-    /// Bytes of one transaction's changes in memory; beyond it they go to a sorted run. At most 8 MiB,
-    /// however large the write buffer is. Once changes outgrow a processor's caches, searching them for each
-    /// row costs more than one sort and write. At least 4 MiB if the write buffer is twice that or more: a
-    /// commit of runs adds to level 0.
+    /// Bytes of one transaction's changes in memory; beyond it they go to a sorted run. A sixteenth of the write
+    /// buffer, within two bounds. At most 8 MiB: once changes outgrow a processor's caches, searching them for
+    /// each row costs more than one sort and write. At least 4 MiB, or half of a small write buffer: a commit of
+    /// runs adds to level 0.
     pub fn spill_bound(&self) -> usize {
         spill_bound(self.write_buffer_size)
     }

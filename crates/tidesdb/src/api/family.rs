@@ -79,7 +79,7 @@ impl Family {
     /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
-    /// Errors: those of [`Family::put`].
+    /// Those of [`Family::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.shared.autocommit(|txn| txn.delete(&self.family, key.as_ref()))
     }

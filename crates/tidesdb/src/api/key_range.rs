@@ -6,8 +6,8 @@ use crate::txn::cursor::successor_of_prefix;
 
 /// A range of keys: `..`, `"a"..`, `.."c"`, `"a".."c"`, `"a"..="c"`, `..="c"`, or a pair of [`Bound`]s.
 ///
-/// A key is any byte string: `&str`, `String`, `&[u8]`, `[u8; 8]`, `Vec<u8>`. A trait of its own, because the
-/// standard library's `RangeBounds` cannot tell the type of the keys in `..`.
+/// A key is any byte string: `&str`, `String`, `&[u8]`, `[u8; 8]`, `Vec<u8>`. A trait of its own: the
+/// standard library's `RangeBounds` leaves the type of the keys in `..` open.
 pub trait KeyBounds {
     /// First and last key, each with or without the key itself.
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);

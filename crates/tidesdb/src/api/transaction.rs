@@ -107,7 +107,7 @@ impl Transaction {
     /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
-    /// Errors: those of [`Transaction::put`].
+    /// Those of [`Transaction::put`].
     pub fn delete(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(family, |txn| txn.delete(&family.family, key.as_ref()))
     }

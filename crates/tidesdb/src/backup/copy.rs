@@ -56,7 +56,7 @@ impl<'a> Copier<'a> {
         self.copy(from, to, len, true)
     }
 
-    /// Copies a small file as long as it is, without a sync; returns its length and CRC-32C.
+    /// Copies a small file in its full length, without a sync; returns its length and CRC-32C.
     pub(super) fn unsynced(&mut self, from: &Path, to: &Path) -> Result<(u64, u32)> {
         let len = self.disk.open(from, OpenMode::Read)?.len()?;
         Ok((len, self.copy(from, to, len, false)?))

@@ -47,7 +47,7 @@ pub fn lock_for_reading(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Box<dyn Dire
 /// the reading without an error.
 ///
 /// # Errors
-/// Errors: of the manifest and `CURRENT`, I/O, the visitor's.
+/// Of the manifest and `CURRENT`, I/O, the visitor's.
 pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>) -> Result<LogRead> {
     let state = open_versions(disk, dir, OpenFor::Read)?.state();
     let first = state.first_live_segment.max(1);
@@ -82,7 +82,7 @@ fn note(read: &mut LogRead, error: Error) -> Result<()> {
 /// The families' names from dictionary and log. Damage of either hides names, and is no error here.
 ///
 /// # Errors
-/// Errors: of the manifest and `CURRENT`, I/O.
+/// Of the manifest and `CURRENT`, I/O.
 pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
     let versions = open_versions(disk, dir, OpenFor::Read)?;
     let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));

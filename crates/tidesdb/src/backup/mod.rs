@@ -147,7 +147,7 @@ impl Db {
     /// complete and durable.
     ///
     /// # Errors
-    /// Errors: as [`Db::begin_backup`], [`Backup::take_point`] and [`Backup::finish`]; nothing is left in
+    /// As [`Db::begin_backup`], [`Backup::take_point`] and [`Backup::finish`]; nothing is left in
     /// `to` then.
     pub fn backup(&self, to: &Path, options: BackupOptions, watch: Watch<'_>) -> Result<BackupInfo> {
         let mut backup = self.begin_backup(to, options)?;
@@ -247,7 +247,7 @@ impl Backup {
     /// a restore.
     ///
     /// # Errors
-    /// Errors: as [`BackupInfo::read`].
+    /// As [`BackupInfo::read`].
     pub fn set_base(&mut self, base: &Path) -> Result<()> {
         let dir = self.disk.resolve(base)?;
         let info = BackupInfo::read(&*self.disk, &dir)?;

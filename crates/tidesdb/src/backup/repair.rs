@@ -85,7 +85,7 @@ pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Resul
 /// its server is down. Lists the left out parts. Keys of an unreadable place may show older rows.
 ///
 /// # Errors
-/// Errors: as [`verify_store`]; `InvalidArgument` for a `to` with files in it, or inside or around `from`;
+/// As [`verify_store`]; `InvalidArgument` for a `to` with files in it, or inside or around `from`;
 /// `DiskFull`.
 pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) -> Result<StoreCheck> {
     let (from, to) = (disk.resolve(from)?, disk.resolve(to)?);

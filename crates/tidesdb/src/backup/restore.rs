@@ -23,7 +23,7 @@ const FOLDER_OPTIONS: &str = "db.opt";
 /// content already in `data` stay. The backup does not change.
 ///
 /// # Errors
-/// Errors: as [`verify()`]; `InvalidArgument` for a `store` with files in it, or a different file in `data`:
+/// As [`verify()`]; `InvalidArgument` for a `store` with files in it, or a different file in `data`:
 /// nothing is changed then. After other errors (`DiskFull`, `Interrupted`, I/O) the incomplete store is
 /// refused at opening.
 pub fn restore(

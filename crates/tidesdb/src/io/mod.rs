@@ -64,7 +64,7 @@ pub trait File: Send + Sync + fmt::Debug {
     fn allocate(&self, len: u64) -> Result<()>;
     /// Sets the length.
     fn set_len(&self, len: u64) -> Result<()>;
-    /// Tells the page cache; never fails.
+    /// Advises the page cache; never fails.
     fn advise(&self, offset: u64, len: u64, advice: Advice);
 
     /// Reads exactly `buf.len()` bytes at `offset`; a shorter file is damage.

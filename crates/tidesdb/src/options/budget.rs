@@ -15,7 +15,7 @@ const ROOM: (u64, u64) = (128 * MB, 2048 * MB);
 pub struct Size {
     /// As set, or the default.
     pub bytes: u64,
-    /// Somebody set it.
+    /// Set by the user, not a default.
     pub is_set: bool,
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Bytes of memory available to this process: the least of the machine's memory and the limits of the control
-/// groups above the process. `None` if `/proc` does not tell.
+/// groups above the process. `None` if `/proc` does not have it.
 pub fn available_memory() -> Option<u64> {
     let root = Path::new("/");
     [machine_memory(root), group_limit(root)].into_iter().flatten().min()

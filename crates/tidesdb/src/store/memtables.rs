@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Seals the active memtable when its log has grown long without it. Prepares with a later rollback leave
-    /// nothing in memtables, so nothing else would release their segments.
+    /// nothing in memtables, so no flush would release their segments.
     pub(crate) fn seal_behind_long_log(&self) {
         let mut state = self.memtables.state.lock();
         let active = self.view.load().active.id();

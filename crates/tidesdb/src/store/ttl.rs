@@ -103,9 +103,9 @@ impl Store {
         }
     }
 
-    /// The first entry with an expiry is about to be written: the manifest says so before anything else on
-    /// disk does. An older build refuses such a manifest by the field's tag. So it never takes the time in
-    /// front of a value for a part of it.
+    /// The first entry with an expiry is about to be written: the manifest records it before anything else on
+    /// disk. An older build refuses such a manifest by the field's tag. So it never takes the time in front
+    /// of a value for a part of it.
     pub(crate) fn begin_expiries(&self) -> Result<()> {
         if self.ttl_clock.is_used() {
             return Ok(());

@@ -85,7 +85,7 @@ pub struct Mark {
     ordinal: u64,
 }
 
-/// A change as it is read back.
+/// A change read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnEntry<'a> {
     /// Key.

@@ -62,7 +62,7 @@ impl DiskFullness {
         DiskFullness { log, ..DiskFullness::default() }
     }
 
-    /// True if somebody finds no room.
+    /// True if a writer finds no room.
     pub fn is_full(&self) -> bool {
         self.causes.load(Relaxed) != 0
     }

@@ -543,7 +543,7 @@ pub(super) fn holds_nothing(disk: &dyn Disk, store: &Path, segment: &LogSegment)
     }
 }
 
-/// Looks for starts of records at every byte from `from` on.
+/// Searches for starts of records at every byte from `from` on.
 fn search(open: &mut OpenSegment, from: u32) -> Result<Seen> {
     let mut seen = Seen::default();
     let (seal, size, id) = (open.seal(), open.header.size, open.header.id);

@@ -198,7 +198,7 @@ impl Record {
         }
     }
 
-    /// Tells the bytes' owner where the record stands.
+    /// Reports the record's place to the owner of its bytes.
     pub(super) fn placed(&self, start: Lsn, end: Lsn) {
         match self {
             Record::Commit { batch, .. }

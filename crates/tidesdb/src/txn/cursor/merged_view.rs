@@ -85,15 +85,15 @@ impl MergedView {
         }
     }
 
-    /// Gives back the runs.
+    /// Releases the runs.
     pub(super) fn release(&mut self) {
         self.merge = None;
         self.own = None;
         self.basis = None;
     }
 
-    /// Builds the merge over the runs as they are now.
-    /// [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily) if the family is gone.
+    /// Builds the merge over the present runs. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily) if
+    /// the family is gone.
     pub(super) fn open(&mut self, txn: &Transaction, family: &Family, prefix: &[u8], seq: Seq) -> Result<()> {
         let view = txn.store.view();
         // Asked after: a drop marks the family before its tables go from the view.

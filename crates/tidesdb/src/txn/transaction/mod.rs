@@ -59,7 +59,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The level of a number, as a cast gives it; `None` beyond the last.
+    /// The level with a number, as after a cast; `None` beyond the last.
     pub fn from_number(number: u8) -> Option<Isolation> {
         Some(match number {
             0 => Isolation::ReadUncommitted,

@@ -45,7 +45,7 @@ pub(super) struct Core {
     pub(super) reason: Mutex<Option<String>>,
     pub(super) background: Mutex<Background>,
     pub(super) wake: Condvar,
-    /// `WalOptions::max_outstanding`, as it is now.
+    /// The present `WalOptions::max_outstanding`.
     pub(super) max_outstanding: AtomicU64,
     /// Microseconds between background syncs; `u64::MAX`: none.
     pub(super) interval: AtomicU64,

@@ -56,7 +56,7 @@ impl fmt::Debug for WaitLimit<'_> {
     }
 }
 
-/// Space for one record in the log; given back when dropped.
+/// Space for one record in the log; released when dropped.
 pub struct LogSpace {
     pub(super) core: Arc<Core>,
     pub(super) bytes: u64,
