@@ -286,10 +286,10 @@ impl Options {
         lock_bound(self.write_buffer_size)
     }
 
-    /// Bytes of one transaction's changes in memory; beyond it they go to a sorted run. A sixteenth of the write
-    /// buffer, within two bounds. At most 8 MiB: once changes outgrow a processor's caches, searching them for
-    /// each row costs more than one sort and write. At least 4 MiB, or half of a small write buffer: a commit of
-    /// runs adds to level 0.
+    /// Bytes of one transaction's changes in memory; beyond it they go to a sorted run. A sixteenth of the
+    /// write buffer, within two bounds. At most 8 MiB: once changes outgrow a processor's caches, searching
+    /// them for each row costs more than one sort and write. At least 4 MiB, or half of a small write buffer:
+    /// a commit of runs adds to level 0.
     pub fn spill_bound(&self) -> usize {
         spill_bound(self.write_buffer_size)
     }

@@ -1,4 +1,5 @@
-//! The interface for embedding programs, used as such a program uses it: by the names at the crate's root alone.
+//! The interface for embedding programs, used as such a program uses it: by the names at the crate's root
+//! alone.
 
 use std::ops::Bound;
 use std::time::Duration;

@@ -64,7 +64,8 @@ fn each_mode_keeps_what_it_promises() {
     }
 }
 
-/// A bulk load is durable when the log was flushed after it, and syncs nothing before, large batches included.
+/// A bulk load is durable when the log was flushed after it, and syncs nothing before, large batches
+/// included.
 #[test]
 fn a_bulk_load_is_durable_at_its_end() {
     for bytes in [1, 200_000] {

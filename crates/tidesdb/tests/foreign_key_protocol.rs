@@ -10,7 +10,8 @@
 //!   deletion.
 //! - A child's deletion and a parent's insertion take no advisory lock.
 //!
-//! `FOREIGN_KEY_SEEDS` is the number of programs, `FOREIGN_KEY_SEED` repeats one (not how its threads interleave).
+//! `FOREIGN_KEY_SEEDS` is the number of programs, `FOREIGN_KEY_SEED` repeats one (not how its threads
+//! interleave).
 
 mod sim;
 
@@ -148,8 +149,8 @@ impl Model {
         Ok(Done::Child)
     }
 
-    /// Children of several parents: all are written first, then the parents' locks are taken, then the parents are looked
-    /// for together. Without one of them the statement is undone.
+    /// Children of several parents: all are written first, then the parents' locks are taken, then the
+    /// parents are looked for together. Without one of them the statement is undone.
     fn insert_children(&self, txn: &mut Transaction, rng: &mut Rng) -> Result<Done> {
         let of: Vec<u64> = (0..PARENTS).filter(|_| rng.one_in(2)).collect();
         for &of in &of {

@@ -1,6 +1,7 @@
-//! Single deletes: random programs of INSERT, UPDATE, REPLACE and DELETE as the SQL engine writes them, against a
-//! model. Rollbacks, savepoints, spilled and prepared transactions, expiries, unlocked loads, open snapshots,
-//! crashes, backups, flushes and merges come in between. No deleted row comes back, in no view; and pairs do cancel.
+//! Single deletes: random programs of INSERT, UPDATE, REPLACE and DELETE as the SQL engine writes them,
+//! against a model. Rollbacks, savepoints, spilled and prepared transactions, expiries, unlocked loads, open
+//! snapshots, crashes, backups, flushes and merges come in between. No deleted row comes back, in no view;
+//! and pairs do cancel.
 //!
 //! `SINGLE_DELETE_SEED` repeats one program, `SINGLE_DELETE_SEEDS` runs more of them.
 
@@ -343,7 +344,8 @@ fn in_files(db: &Db) -> (u64, u64) {
     db.tables().iter().filter(|s| s.family != 0).fold((0, 0), |(e, t), s| (e + s.entries, t + s.tombstones))
 }
 
-/// A store without background merges, whose family `t` has one old row in its last level: `below` is never empty.
+/// A store without background merges, whose family `t` has one old row in its last level: `below` is never
+/// empty.
 fn with_a_bottom() -> (FaultyDisk, Db, Arc<Family>) {
     let disk = FaultyDisk::new(1);
     let options = Options { write_buffer_size: 1 << 20, ..options(0) };

@@ -238,8 +238,8 @@ fn a_bulk_statement_taken_back_gives_its_space_back() {
     db.close().expect("closes");
 }
 
-/// The runs of a load have a file for each large table: the merge of one gives its space back, whatever becomes of the
-/// others. So do flushes.
+/// The runs of a load have a file for each large table: the merge of one gives its space back, whatever
+/// becomes of the others. So do flushes.
 #[test]
 fn large_tables_share_no_file() {
     for spills in [false, true] {
@@ -280,7 +280,8 @@ fn large_tables_share_no_file() {
     }
 }
 
-/// Two large tables; while `work` uses the first, the second is dropped: its file is gone when the drop is answered.
+/// Two large tables; while `work` uses the first, the second is dropped: its file is gone when the drop is
+/// answered.
 fn dropped_alongside(work: impl FnOnce(&Db, &Arc<Family>, &dyn Fn())) {
     let disk = FaultyDisk::new(1);
     let db = open(&disk, &options()).expect("opens");

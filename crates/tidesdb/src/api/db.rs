@@ -24,7 +24,8 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in the directory `path`, and makes it if it does not exist. After a crash it is recovered first.
+    /// Opens the store in the directory `path`, and makes it if it does not exist. After a crash it is
+    /// recovered first.
     ///
     /// # Errors
     /// `Busy` when another process, or this one, has it open; `InvalidArgument` for an option outside its
@@ -169,8 +170,8 @@ impl Db {
     /// return an error from then on; the directory stays locked until the last of them is dropped.
     ///
     /// # Errors
-    /// `Busy` while a transaction or an iterator is open; the store then stays open as long as one of its handles.
-    /// `Io`, `ReadOnly` when the log failed.
+    /// `Busy` while a transaction or an iterator is open; the store then stays open as long as one of its
+    /// handles. `Io`, `ReadOnly` when the log failed.
     pub fn close(self) -> Result<()> {
         self.shared.close()
     }

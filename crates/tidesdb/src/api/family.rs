@@ -11,13 +11,14 @@ use crate::error::Result;
 use crate::options::FamilyOptions;
 use crate::txn::transaction::{ReadMode, TransactionOptions};
 
-/// A column family: an ordered map from keys to values, both bytes. [`Db::family`](super::Db::family) opens one.
+/// A column family: an ordered map from keys to values, both bytes. [`Db::family`](super::Db::family) opens
+/// one.
 ///
-/// Each operation here is a transaction of its own: when a write returns, it is committed, and as durable as the
-/// [`SyncMode`](crate::SyncMode) says. [`Db::begin`](super::Db::begin) groups several.
+/// Each operation here is a transaction of its own: when a write returns, it is committed, and as durable as
+/// the [`SyncMode`](crate::SyncMode) says. [`Db::begin`](super::Db::begin) groups several.
 ///
-/// Clones are handles to the same family. Any number of threads may use one. A handle keeps the store open. After
-/// the family is dropped, every operation answers [`Error::NoSuchFamily`](crate::Error::NoSuchFamily).
+/// Clones are handles to the same family. Any number of threads may use one. A handle keeps the store open.
+/// After the family is dropped, every operation answers [`Error::NoSuchFamily`](crate::Error::NoSuchFamily).
 #[derive(Clone)]
 pub struct Family {
     pub(super) shared: Arc<Shared>,
@@ -92,8 +93,8 @@ impl Family {
         self.shared.read(|txn| txn.get(&self.family, key.as_ref(), ReadMode::Snapshot))
     }
 
-    /// The rows of a range; see [`KeyBounds`] for its forms. They are those of one moment: later commits change
-    /// nothing in an iterator.
+    /// The rows of a range; see [`KeyBounds`] for its forms. They are those of one moment: later commits
+    /// change nothing in an iterator.
     pub fn range(&self, keys: impl KeyBounds) -> Iter {
         self.iterate(ByteRange::of(&keys))
     }
@@ -108,8 +109,8 @@ impl Family {
         self.iterate(ByteRange::default())
     }
 
-    /// Merges all files of the family into its last level, after writing the memtables to files. Takes as long as
-    /// reading and writing the whole family.
+    /// Merges all files of the family into its last level, after writing the memtables to files. Takes as
+    /// long as reading and writing the whole family.
     pub fn compact(&self) -> Result<()> {
         self.shared.check_open()?;
         self.shared.engine.compact(&self.family)

@@ -79,7 +79,8 @@ impl Ends {
     }
 }
 
-/// The rows of a range of a family in the order of their keys; `rev()` and `next_back()` give them from the end.
+/// The rows of a range of a family in the order of their keys; `rev()` and `next_back()` give them from the
+/// end.
 ///
 /// It reads at a snapshot of the moment of its making. Versions visible in the snapshot stay in the store
 /// while it lives. After an error it gives nothing more.
@@ -125,11 +126,11 @@ impl DoubleEndedIterator for Iter {
 
 impl FusedIterator for Iter {}
 
-/// The rows of a range as a [`Transaction`] sees them, in the order of their keys; `rev()` and `next_back()` give
-/// them from the end.
+/// The rows of a range as a [`Transaction`] sees them, in the order of their keys; `rev()` and `next_back()`
+/// give them from the end.
 ///
-/// It reads at the transaction's snapshot and sees the transaction's own changes, also those made while it runs.
-/// After an error it gives nothing more.
+/// It reads at the transaction's snapshot and sees the transaction's own changes, also those made while it
+/// runs. After an error it gives nothing more.
 #[derive(Debug)]
 pub struct TransactionIter<'t> {
     ends: Ends,

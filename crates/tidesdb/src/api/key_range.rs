@@ -109,11 +109,11 @@ impl ByteRange {
         self.upper.as_deref().is_some_and(|upper| upper <= self.lower.as_slice())
     }
 
-    /// A key before `lower` with hardly any key between them: a backward scan need not walk on to keys before it.
-    /// `None`: no key stands before `lower`.
+    /// A key before `lower` with hardly any key between them: a backward scan need not walk on to keys before
+    /// it. `None`: no key stands before `lower`.
     ///
-    /// Bytes have no greatest string before `"b"`: it would be `"a\xff\xff..."` without an end. A scan stops at the
-    /// key given here, and its caller leaves out the keys between.
+    /// Bytes have no greatest string before `"b"`: it would be `"a\xff\xff..."` without an end. A scan stops
+    /// at the key given here, and its caller leaves out the keys between.
     pub(super) fn before_lower(&self) -> Option<Vec<u8>> {
         const FILL: usize = 16;
         let (last, head) = self.lower.split_last()?;

@@ -1,8 +1,8 @@
 //! The interface for embedding programs: open a store, read and write its families, iterate, group changes
 //! into transactions.
 //!
-//! This room stands on top of all others and uses [`crate::db::Db`], [`crate::txn::transaction::Transaction`] and
-//! [`crate::txn::cursor::Cursor`]. It adds three things to them:
+//! This room stands on top of all others and uses [`crate::db::Db`], [`crate::txn::transaction::Transaction`]
+//! and [`crate::txn::cursor::Cursor`]. It adds three things to them:
 //!
 //! - single operations, each a transaction of its own, on objects from a pool;
 //! - a transaction that rolls back when dropped, and refuses a commit after an error with a required

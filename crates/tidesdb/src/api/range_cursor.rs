@@ -12,7 +12,8 @@ use crate::txn::transaction::{ReadMode, Transaction};
 
 /// A cursor confined to a range: the engine's cursor knows an end in the direction of its scan only.
 ///
-/// It stands on a row or on none. All calls take the same transaction; its changes made between two calls are seen.
+/// It stands on a row or on none. All calls take the same transaction; its changes made between two calls are
+/// seen.
 pub struct RangeCursor {
     cursor: Cursor,
     range: ByteRange,

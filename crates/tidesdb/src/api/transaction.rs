@@ -130,8 +130,8 @@ impl Transaction {
         self.read(family, key.as_ref(), ReadMode::Exclusive)
     }
 
-    /// The rows of a range; see [`KeyBounds`] for its forms. The transaction may be written to while the iterator
-    /// lives.
+    /// The rows of a range; see [`KeyBounds`] for its forms. The transaction may be written to while the
+    /// iterator lives.
     pub fn range<'t>(&'t self, family: &Family, keys: impl KeyBounds) -> TransactionIter<'t> {
         self.iterate(family, ByteRange::of(&keys))
     }

@@ -25,7 +25,8 @@ pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) 
 /// The outcome of reading a log.
 #[derive(Debug)]
 pub struct LogRead {
-    /// End of the last record, where no valid one follows, and why. `None`: damage, or the visitor, ended the reading.
+    /// End of the last record, where no valid one follows, and why. `None`: damage, or the visitor, ended the
+    /// reading.
     pub end: Option<(Lsn, Lsn, String)>,
     /// The bytes after the end are no record: an interrupted write, or the file's former content.
     pub is_torn: bool,

@@ -1,4 +1,5 @@
-//! The open store: recovery, dictionary changes, flushes and compactions, statistics, close. [`Db`] is its handle.
+//! The open store: recovery, dictionary changes, flushes and compactions, statistics, close. [`Db`] is its
+//! handle.
 
 pub mod background;
 pub mod compactor;

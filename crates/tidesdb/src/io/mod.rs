@@ -123,8 +123,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Takes the lock file `path` and its directory exclusively, and makes a missing file. `Error::Busy` when
     /// another holder has it, with the process if known.
     fn lock(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
-    /// Takes the lock file `path` together with other readers, and writes nothing. `Error::Busy` when a writer has it.
-    /// A missing file is no error: no store was opened in the directory since it was made.
+    /// Takes the lock file `path` together with other readers, and writes nothing. `Error::Busy` when a
+    /// writer has it. A missing file is no error: no store was opened in the directory since it was made.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Writable bytes in the file system of `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;

@@ -1,5 +1,5 @@
-//! A disk over another: reads come from the disk below, changes stay in memory. A store opened through an overlay
-//! recovers as any store does, and the directory below keeps every byte, name and time.
+//! A disk over another: reads come from the disk below, changes stay in memory. A store opened through an
+//! overlay recovers as any store does, and the directory below keeps every byte, name and time.
 //!
 //! Invariants:
 //! - The disk below gets only calls without changes. It gives a shared lock, never an exclusive one.

@@ -66,8 +66,8 @@ impl<'v> AscendingGets<'v> {
         AscendingGets { runs, snapshot }
     }
 
-    /// The newest version of a key at or below the snapshot, tombstones included. Keys in another order than ascending
-    /// are found too, and take longer.
+    /// The newest version of a key at or below the snapshot, tombstones included. Keys in another order than
+    /// ascending are found too, and take longer.
     pub fn newest(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>> {
         for run in &mut self.runs {
             if let Some(entry) = run.newest(key, self.snapshot)? {

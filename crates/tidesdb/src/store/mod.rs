@@ -1,7 +1,8 @@
-//! State shared by reads and commits: the log, the memtables, the live tables, the commit order, snapshots, families.
+//! State shared by reads and commits: the log, the memtables, the live tables, the commit order, snapshots,
+//! families.
 //!
-//! A [`Store`] has no threads and no locks on keys of its own. [`crate::txn::Transactions`] add locks, prepared
-//! transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.
+//! A [`Store`] has no threads and no locks on keys of its own. [`crate::txn::Transactions`] add locks,
+//! prepared transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.
 
 pub(crate) mod ascending_gets;
 pub mod catalog;

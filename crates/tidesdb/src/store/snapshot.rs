@@ -95,7 +95,8 @@ impl Snapshots {
         self.oldest_snapshot.load(Acquire)
     }
 
-    /// Recomputes the oldest snapshot, unless another thread is at it. `newest`: the bound of snapshots to come.
+    /// Recomputes the oldest snapshot, unless another thread is at it. `newest`: the bound of snapshots to
+    /// come.
     pub fn refresh_oldest_snapshot(&self, newest: impl Fn() -> Seq) -> Seq {
         if let Some(_one) = self.scanning.try_lock() {
             // Not the bound that is there: a flush's or a merge's passes what the log can still lose.

@@ -43,8 +43,8 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the expiry
-    /// clock ahead.
+    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the
+    /// expiry clock ahead.
     pub fn of(disk: &Arc<dyn Disk>) -> Moment {
         let wall = disk.unix_seconds();
         Moment { wall, micros: disk.now_micros() }

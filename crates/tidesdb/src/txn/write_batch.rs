@@ -397,7 +397,8 @@ impl WriteBatch {
         Some(self.entry(place.id))
     }
 
-    /// The last key changed in memory at or before `key` (`before`: strictly before); `None` for `key` is the end.
+    /// The last key changed in memory at or before `key` (`before`: strictly before); `None` for `key` is the
+    /// end.
     pub fn last_to(&self, family: FamilyId, key: Option<&[u8]>, before: bool) -> Option<OwnEntry<'_>> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let chunks = &self.orders[order].chunks;

@@ -79,8 +79,8 @@ impl LeaderQueue {
         }
     }
 
-    /// Waits until `ticket` is done or it is the caller's turn to lead. Calls `look` after each sleep: it may stop the
-    /// queue.
+    /// Waits until `ticket` is done or it is the caller's turn to lead. Calls `look` after each sleep: it may
+    /// stop the queue.
     pub(super) fn wait(&self, ticket: u64, mut look: impl FnMut()) -> Turn {
         let mut id = None;
         loop {

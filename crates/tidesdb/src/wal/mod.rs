@@ -1,6 +1,6 @@
 //! The write-ahead log: the one place where a change becomes permanent. Committers enqueue records (the order
-//! of the queue is the order of the log) and wait. One of them at a time serialises the queue into log writes.
-//! The waiting threads write these, one `pwrite` each, and one thread at a time syncs. After a crash
+//! of the queue is the order of the log) and wait. One of them at a time serialises the queue into log
+//! writes. The waiting threads write these, one `pwrite` each, and one thread at a time syncs. After a crash
 //! [`recover`] reads back a prefix of that order, with everything durable in it, or reports the place of the
 //! damage.
 //!

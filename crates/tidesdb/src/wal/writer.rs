@@ -248,8 +248,8 @@ impl Wal {
         self.core.wait_durable(ticket, IfFull::Wait)
     }
 
-    /// As [`Wal::wait_written`], but with `DiskFull` where it would wait for room. The record stays queued, and is
-    /// written when there is room.
+    /// As [`Wal::wait_written`], but with `DiskFull` where it would wait for room. The record stays queued,
+    /// and is written when there is room.
     pub fn wait_written_unless_full(&self, ticket: Ticket) -> Result<()> {
         self.core.wait_written(ticket, IfFull::Leave)
     }

@@ -1,4 +1,5 @@
-//! `tidesdb-admin verify` and `repair`: the damage is listed, the rest is copied, and the store keeps every byte.
+//! `tidesdb-admin verify` and `repair`: the damage is listed, the rest is copied, and the store keeps every
+//! byte.
 
 use std::collections::BTreeMap;
 
@@ -97,8 +98,8 @@ fn commit_and_flush(db: &Db, mut txn: Transaction) {
     db.flush().expect("flushes");
 }
 
-/// Rows, their deletions above them, the same rows again above those. A lost block of deletions makes no old row come
-/// back when the new ones go, by single deletes and merges.
+/// Rows, their deletions above them, the same rows again above those. A lost block of deletions makes no old
+/// row come back when the new ones go, by single deletes and merges.
 #[test]
 fn a_lost_deletion_brings_no_row_back() {
     let disk = FaultyDisk::new(1);

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Two runs of one family over the same keys, of the same length: footers and blocks of either fit the other's place.
+/// Two runs of one family over the same keys, of the same length: footers and blocks of either fit the
+/// other's place.
 #[test]
 fn two_files_that_changed_places_are_told() {
     let disk = FaultyDisk::new(1);

@@ -11,8 +11,8 @@
 //! | `large` | filled by a transaction that spilled, with deletions |
 //! | `late` | made when nothing was flushed any more: it is in the log alone, with a batch of its own record |
 //!
-//! `gone` was dropped. Prepared and undecided are `spilled` (runs of its own), `small` (XA-prepared, deletions too),
-//! `phased` (two-phase). The end of the log was not flushed, and the process was killed.
+//! `gone` was dropped. Prepared and undecided are `spilled` (runs of its own), `small` (XA-prepared,
+//! deletions too), `phased` (two-phase). The end of the log was not flushed, and the process was killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

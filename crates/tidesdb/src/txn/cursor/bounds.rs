@@ -4,7 +4,8 @@ use super::{behind, successor_of_prefix};
 
 /// The keys within the end of a scan: those with `prefix`, up to `bound`.
 ///
-/// Fixed by the seek. `bound` lies in the direction `forward` of the scan, and stays there when a step turns back.
+/// Fixed by the seek. `bound` lies in the direction `forward` of the scan, and stays there when a step turns
+/// back.
 #[derive(Debug)]
 pub(super) struct ScanBounds {
     /// Empty: any key.

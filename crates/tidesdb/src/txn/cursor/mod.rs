@@ -6,8 +6,9 @@
 //! anything was committed meanwhile. Only then it locks and reads the row (`docs/protocols.md` 4.2).
 
 //!
-//! The state: `merged_view`, `position`, `bounds`, `row_locks`, `row_batch`, `deleted_run`, each with its invariants.
-//! The steps: here seeks and point reads, `filling` the batches of plain scans, `locking` the rows of locking ones.
+//! The state: `merged_view`, `position`, `bounds`, `row_locks`, `row_batch`, `deleted_run`, each with its
+//! invariants. The steps: here seeks and point reads, `filling` the batches of plain scans, `locking` the
+//! rows of locking ones.
 
 mod bounds;
 mod deleted_run;
@@ -280,8 +281,8 @@ impl Cursor {
         self.fill_and_let_go(txn)
     }
 
-    /// Fills the batch. The runs do not keep the block of a row of many megabytes alongside the batch's copy: the next
-    /// step opens them anew.
+    /// Fills the batch. The runs do not keep the block of a row of many megabytes alongside the batch's copy:
+    /// the next step opens them anew.
     fn fill_and_let_go(&mut self, txn: &mut Transaction) -> Result<bool> {
         let filled = self.fill(txn);
         if self.batch.bytes.capacity() > LARGE_BATCH {

@@ -17,9 +17,9 @@ pub(super) enum Edge {
 
 /// A place in the family and the direction to go on in.
 ///
-/// The place is the side `edge` of the key `last`; under [`Edge::Open`] the key has no meaning. The next own change
-/// is looked up from there. While `ahead` holds, the merge stands on the next committed key from there in the
-/// direction `forward`; otherwise the next step places it first.
+/// The place is the side `edge` of the key `last`; under [`Edge::Open`] the key has no meaning. The next own
+/// change is looked up from there. While `ahead` holds, the merge stands on the next committed key from there
+/// in the direction `forward`; otherwise the next step places it first.
 #[derive(Debug)]
 pub(super) struct Position {
     /// Last key passed, dead ones included.

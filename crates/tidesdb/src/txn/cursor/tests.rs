@@ -122,7 +122,8 @@ fn a_locking_scan_sees_a_row_that_moved_in_front_of_it() {
     }
 }
 
-/// A store whose only family has the keys 10, 20, 30 and 40, in the memtable, or, `flushed`, all but 40 in a table.
+/// A store whose only family has the keys 10, 20, 30 and 40, in the memtable, or, `flushed`, all but 40 in a
+/// table.
 fn four_keys(options: Options, flushed: bool) -> (Db, Arc<Family>) {
     let options = Options { sync_mode: SyncMode::None, ..options };
     let db = Db::open_on(FaultyDisk::new(1).shared(), Path::new("/s"), options, None).expect("opens");

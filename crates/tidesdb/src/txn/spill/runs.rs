@@ -304,7 +304,8 @@ impl Runs {
         self.changes += 1;
     }
 
-    /// Merges the newest runs when they are many and alike. On an error the runs are as before or merged in part.
+    /// Merges the newest runs when they are many and alike. On an error the runs are as before or merged in
+    /// part.
     pub(crate) fn merge_alike(&mut self, store: &Store, owner: &LockOwner) -> Result<()> {
         loop {
             let Some(tier) = self.list.last().map(|run| run.tier) else { return Ok(()) };

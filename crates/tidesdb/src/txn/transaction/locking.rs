@@ -73,8 +73,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes an advisory lock on a key of a family without entries, until the transaction ends. A shared one may be
-    /// raised. Undoing a statement or to a savepoint keeps it, and so does a restart of a prepared transaction.
+    /// Takes an advisory lock on a key of a family without entries, until the transaction ends. A shared one
+    /// may be raised. Undoing a statement or to a savepoint keeps it, and so does a restart of a prepared
+    /// transaction.
     ///
     /// It is a lock in every transaction, optimistic and unlocked ones too, and is not compared with the
     /// snapshot. A write under it is not compared either: such a family must stay without entries. Errors:

@@ -15,7 +15,8 @@ fn is_large(before: usize, now: usize) -> bool {
     before < LARGE_BATCH && now >= LARGE_BATCH
 }
 
-/// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of batches.
+/// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of
+/// batches.
 ///
 /// Every change of the batch goes through `changed`. The store's counter holds exactly `counted` bytes of
 /// this transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of

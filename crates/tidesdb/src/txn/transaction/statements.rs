@@ -76,9 +76,9 @@ impl Transaction {
         }
     }
 
-    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and
-    /// only while the transaction holds no lock. A kill stays in effect: it may be meant for this statement, and only
-    /// the caller knows.
+    /// Begins a statement. `may_write` lets back-pressure delay the caller, at most for `max_wait` and only
+    /// while the transaction holds no lock. A kill stays in effect: it may be meant for this statement, and
+    /// only the caller knows.
     pub fn statement_begin(&mut self, may_write: bool, max_wait: Duration) -> Result<()> {
         self.require_active()?;
         self.end_statement_snapshot();

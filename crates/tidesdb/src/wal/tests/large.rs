@@ -36,7 +36,8 @@ fn one(wal: &Wal, seq: Seq, len: usize, again: bool) -> Ticket {
     append(wal, record).unwrap()
 }
 
-/// Every length of `lengths` at each of `starts` offsets of a segment: alone, amid a group, and as the copy of a prepare.
+/// Every length of `lengths` at each of `starts` offsets of a segment: alone, amid a group, and as the copy
+/// of a prepare.
 fn every_wait_ends(options: &WalOptions, lengths: impl Iterator<Item = usize> + Clone, starts: &[usize]) {
     let segment = options.segment_size as usize;
     for (again, group) in [(false, false), (false, true), (true, false)] {
