@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Sequence number of a commit. Dense, one for each committed transaction, from 1 on. 0 means "before
-/// everything" and, in a bottom-level block, "older than every snapshot" (a merge dropped the number).
+/// everything". In a bottom-level block it means "older than every snapshot" (a merge dropped the number).
 pub type Seq = u64;
 
 /// Largest sequence number; as a snapshot it means "the newest version" (a current read).

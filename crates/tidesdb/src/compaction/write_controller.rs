@@ -3,7 +3,7 @@
 //! transaction holds no lock.
 //!
 //! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers
-//!   slow down so that the active memtable fills when the flush ends. They stop only when it is full.
+//!   slow down. The active memtable should fill just when the flush ends; writers stop only when it is full.
 //! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on, writers slow down towards the rate of compaction, more with
 //!   each run. They stop at the family's stall threshold.
 //! - *Debt*: from the soft bound on, writers slow down towards the rate of compaction, and never stop.

@@ -2,9 +2,9 @@
 //! with the tables as runs of level 0.
 //!
 //! Guarantees: the files and their directory are synced before the edit is returned. They hold every version
-//! that a live snapshot can read. Data flow: from memtable to version. The caller syncs the log up to the
-//! newest commit in the memtables before it applies the edit (`docs/protocols.md` 1.6), and applies edits in
-//! the order of memtables.
+//! that a live snapshot can read. Data flow: from memtable to version. Before it applies the edit, the caller
+//! syncs the log up to the newest commit in the memtables (`docs/protocols.md` 1.6). It applies edits in the
+//! order of memtables.
 
 pub(crate) mod table_files;
 

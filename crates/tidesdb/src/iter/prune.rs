@@ -3,9 +3,9 @@
 //!
 //! - A version hidden from every snapshot by its successor is dropped. The survivor before it is marked: a
 //!   put "may overwrite"; a single delete becomes a plain delete, because its put is gone.
-//! - A single delete at or below the oldest snapshot and the put next below it are both dropped, if the put
-//!   is not marked "may overwrite": the key does not exist below the pair either. Inputs of a rewrite are
-//!   neighbours in age, so the next version in the rewrite is the next of all.
+//! - A single delete at or below the oldest snapshot is dropped together with the put next below it. The put
+//!   must not be marked "may overwrite": the key then does not exist below the pair either. Inputs of a
+//!   rewrite are neighbours in age, so the next version in the rewrite is the next of all.
 //! - A tombstone at or below the oldest snapshot is dropped if no run below has its key. It hides all older
 //!   versions in this rewrite, and a conflict check looks only above the oldest snapshot.
 //! - A put that has expired for every reader becomes a tombstone of its sequence number: older versions stay

@@ -1,8 +1,8 @@
 //! A bounded copy of the lock table for diagnostics. Taking it blocks lock requests only briefly.
 //!
-//! Locks with waits come first, each with all its grants and waits, as one consistent picture (the wait latch
-//! is held, so no wait begins or ends). The others follow, a few under each latch, up to the bound. Keys are
-//! truncated. Locks without entries (`implicit`) appear only if another owner waits for them.
+//! Locks with waits come first, each with all its grants and waits. They are one consistent picture, because
+//! the wait latch is held: no wait begins or ends. The others follow, a few under each latch, up to the
+//! bound. Keys are truncated. Locks without entries (`implicit`) appear only if another owner waits for them.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;

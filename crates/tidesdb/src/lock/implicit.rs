@@ -268,9 +268,9 @@ impl ImplicitLock {
 
     /// Makes the entry of an implicitly locked key, as if its owner had never released it. For an unconfirmed
     /// implicit lock the entry counts as a request made now, after the present waits. Returns false if there
-    /// is nothing to wait for at this owner. Its transaction has ended, or the implicit lock is unconfirmed
-    /// and it does not have the key yet, or the stamp differs from the search's, `looked`. Errors are those
-    /// of reading.
+    /// is nothing to wait for at this owner: its transaction has ended, or the owner of an unconfirmed
+    /// implicit lock does not have the key yet. Also returns false if an unconfirmed one's stamp differs from
+    /// `looked`, the stamp of the search. Errors are those of reading.
     pub(super) fn make_entry(&self, locks: &Arc<FamilyLocks>, key: &[u8], looked: u64) -> Result<bool> {
         let locked = self.has_locked(key)?;
         let mut made = self.made.0.lock();

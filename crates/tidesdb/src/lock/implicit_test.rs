@@ -322,7 +322,7 @@ fn an_unconfirmed_implicit_lock_waits_for_whom_it_finds_and_counts_where_nobody_
     );
 }
 
-/// Between a search with the key found taken and the wait for it, the key becomes free and a third makes the
+/// A search finds the key taken. Before the wait for it, the key becomes free and a third owner makes the
 /// entry of the implicit lock.
 #[test]
 fn the_owner_of_an_unconfirmed_implicit_lock_does_not_wait_for_itself() {

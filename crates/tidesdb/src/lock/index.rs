@@ -1,7 +1,7 @@
 //! The order of a shard's locked keys: a sorted directory of sorted chunks of (head, entry number). Two
 //! binary searches over packed integers find a key. Inserting and removing move at most a chunk. The
-//! directory has the first head of each chunk: a search through the chunks themselves would wait for memory
-//! at each step (a sixth of a large INSERT into a table with foreign keys). Allocates only when the number of
+//! directory has the first head of each chunk. A search through the chunks themselves would wait for memory
+//! at each step: a sixth of a large INSERT into a table with foreign keys. Allocates only when the number of
 //! keys reaches a new high.
 
 use std::cmp::Ordering;

@@ -308,8 +308,8 @@ impl LockManager {
         holdings.families[table].mask.covers(mode.into())
     }
 
-    /// True if another owner has a lock, an intent, an implicit lock or a gap lock on the key, or a table
-    /// lock over it, in conflict with `mode`. May be outdated on return.
+    /// True if another owner's lock on the key or its table conflicts with `mode`. Intents, implicit locks
+    /// and gap locks count. May be outdated on return.
     pub fn is_locked_by_other(&self, owner: &LockOwner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);

@@ -1,11 +1,11 @@
 //! The language of the lock manager's tests: scripts with their output.
 //!
-//! A line is `tN COMMAND ...`, or a command without a transaction. Transactions have `lock KEY S|X [POLICY]`,
-//! `advisory KEY S|X [POLICY]`, `advises` (its advisory locks), `table IS|IX|S|X [POLICY]`, `intent KEY
-//! [POLICY]`, `range FROM TO [POLICY]` and `gap KEY FROM TO` (`.` for an open end), `unlock KEY S|X`,
-//! `unlock_all`, `kill`, `clear_kill`, `written N`, `prefer N`, `holds`, and `locked KEY S|X`. `store KEY...`
-//! locks these keys, and those stored before, without entries, and releases the entries. `announce KEY...`
-//! announces this, and `confirm KEY...` waits for it.
+//! A line is `tN COMMAND ...`, or a command without a transaction. Transactions lock by `lock KEY S|X
+//! [POLICY]`, `advisory KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY [POLICY]`, `range FROM TO
+//! [POLICY]` and `gap KEY FROM TO` (`.` for an open end). They have `unlock KEY S|X`, `unlock_all`, `kill`,
+//! `clear_kill`, `written N` and `prefer N`. They ask by `advises` (for advisory locks), `holds` and `locked
+//! KEY S|X`. `store KEY...` locks these keys, and those stored before, without entries, and releases the
+//! entries. `announce KEY...` announces this, and `confirm KEY...` waits for it.
 //!
 //! Commands without a transaction are `advance MILLISECONDS` (the clock), `show` (the table), `stats`,
 //! `heard` (reports of waits), and `deadlocks` (as reported). POLICY is `wait` (the default),

@@ -1,10 +1,11 @@
 //! The creation and the filling of a tree's [`HashIndex`](super::hash_index::HashIndex). Readers and
 //! inserters fill it, a leaf at a time, alongside all other work.
 //!
-//! Point reads decide on it. The tree counts descents to another leaf than the previous one. An index is made
-//! after an eighth as many descents as keys, if they are at least twice as many as the new keys meanwhile.
-//! Families not read by key (a secondary index, recovery), loads with a duplicate check for every insert, and
-//! reads in the order of keys thus pay nothing. A full table without any search in it is not replaced.
+//! Point reads decide on it. The tree counts descents to another leaf than the previous one. It makes an
+//! index after an eighth as many descents as keys. The descents must also be twice as many as the new keys
+//! meanwhile. Thus three kinds of work pay nothing: families not read by key (a secondary index, recovery),
+//! loads with a duplicate check for every insert, and reads in key order. A full table without any search in
+//! it is not replaced.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

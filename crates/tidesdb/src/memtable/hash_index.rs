@@ -10,8 +10,8 @@
 //!
 //! Tables are published one after the other in `current`, each new one (or none) in place of the last.
 //!
-//! 1. An insert of a record into the tree holds the latch of its leaf, loads `current` *under the latch*, and
-//!    [puts](TableRef::put) the record into this table before it releases the latch.
+//! 1. An insert of a record into the tree holds the latch of its leaf and loads `current` *under the latch*.
+//!    It [puts](TableRef::put) the record into this table before it releases the latch.
 //! 2. The filler of a table publishes it first. At every leaf, from the first on by `next`, it then takes and
 //!    releases the latch before it reads the leaf's records. An insert with a later latch sees the table
 //!    published (the latch's word carries it) and obeys 1. The record of an insert with an earlier latch is

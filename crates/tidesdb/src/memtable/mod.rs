@@ -6,10 +6,10 @@
 //! inserts change nothing; versions visible at or above the oldest snapshot are never cut; borrowed keys and
 //! values stay valid as long as the memtable lives.
 //!
-//! From the outside in: [`memtable`] is the interface, [`family_directory`] finds a family's tree, [`tree`]
-//! is a B+tree of [`node`]s over [`record`]s, each with a [`version_chain`], all of it in one [`arena`].
-//! `unsafe` is in the last four, and in the directory and the cursors, which turn pointers into the arena
-//! into references. One rule of the arena justifies all of it: allocated memory stays.
+//! From the outside in: [`memtable`] is the interface, and [`family_directory`] finds a family's tree. A
+//! [`tree`] is a B+tree of [`node`]s over [`record`]s, each with a [`version_chain`]. All of it is in one
+//! [`arena`]. `unsafe` is in the last four, and in the directory and the cursors, which turn pointers into
+//! the arena into references. One rule of the arena justifies all of it: allocated memory stays.
 
 mod arena;
 mod estimate;

@@ -5,9 +5,10 @@
 //! tail after the newest version at or below the oldest snapshot. A put known to lie on a tombstone keeps
 //! this tombstone: versions hidden by it may be in files (`docs/protocols.md` 3.5).
 //!
-//! Nothing is unlinked from the middle and no memory is reused while the memtable lives, so a reader on a cut
-//! tail walks on unharmed. Only two kinds of reader get there: one with a snapshot below the oldest snapshot,
-//! which does not exist, and a reader of every version. The second kind is flush alone, on a sealed memtable.
+//! While the memtable lives, nothing is unlinked from the middle and no memory is reused. A reader on a cut
+//! tail thus walks on unharmed. Only two kinds of reader get there: one with a snapshot below the oldest
+//! snapshot, which does not exist, and a reader of every version. The second kind is flush alone, on a sealed
+//! memtable.
 //!
 //! Compiled against `loom`'s atomics under `cfg(loom)`; the model is at the end of the file.
 

@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::iter::KeyRange;
 
 impl SsTable {
-    /// Approximate number of entries in `range`, every version counted. If its bounds are at most about two
-    /// blocks apart, the data blocks at the bounds are read, as a scan of the range would do anyway. The
-    /// result is then exact except for keys with several versions. Otherwise only index blocks are read, and
-    /// the error is about a block at each bound. At least 1 if the range may have a key.
+    /// Approximate number of entries in `range`, every version counted. With bounds at most about two blocks
+    /// apart, it reads the data blocks at the bounds; a scan of the range would read them anyway. The result
+    /// is then exact except for keys with several versions. Otherwise only index blocks are read, and the
+    /// error is about a block at each bound. At least 1 if the range may have a key.
     pub fn estimate_range(&self, range: &KeyRange) -> Result<u64> {
         if !self.overlaps(range) || matches!((&range.lower, &range.upper), (Some(l), Some(u)) if l >= u) {
             return Ok(0);

@@ -214,8 +214,8 @@ fn last_before(index: &KeyedBlock<'_>, rank: u64) -> std::result::Result<usize, 
 
 /// An iterator over a table at a snapshot: each key once, with its newest version at or below the snapshot.
 ///
-/// Position: a slot of a data block. If the versions of a key fill several blocks, the position is the slot
-/// of the visible version, and steps skip all of the key's slots.
+/// Position: a slot of a data block. For a key with versions in several blocks it is the slot of the visible
+/// version; steps skip all of the key's slots.
 pub struct SsTableIterator {
     table: Arc<SsTable>,
     /// Compared with stored sequence numbers. `None`: no entry is visible.

@@ -126,8 +126,8 @@ impl SsTable {
         Ok(entry.block)
     }
 
-    /// The newest version of `key` at or below the stored `snapshot`, in the data block at `handle` and in
-    /// the blocks with the rest of its versions.
+    /// The newest version of `key` at or below the stored `snapshot`, in the data block at `handle`.
+    /// Continues in the next blocks with further versions of the key.
     #[inline]
     fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let block = self.load(handle, BlockKind::Data, PRIORITY)?;

@@ -23,9 +23,9 @@ use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 /// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
 
-/// Bytes between two requests to the kernel to begin writeback. If all of it is left to the final sync, a
-/// table of many megabytes delays the log's syncs, and in a container dirty pages take the memory of others.
-/// After RocksDB's `bytes_per_sync`.
+/// Bytes between two requests to the kernel to begin writeback. A final sync of many megabytes would delay
+/// the log's syncs. In a container, dirty pages would also take the memory of others. After RocksDB's
+/// `bytes_per_sync`.
 const WRITEBACK_STEP: u64 = 1 << 20;
 
 /// Largest scratch buffer kept after a block, in bytes.

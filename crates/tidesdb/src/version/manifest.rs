@@ -4,8 +4,9 @@
 //! Guarantees: an edit is durable when [`ManifestWriter::append`] returns. Reading returns a prefix of the
 //! appended edits with every durable edit in it, or an error with file and offset.
 //!
-//! A manifest reserves its blocks before its edits need them. Only urgent edits use the last [`RESERVE`]
-//! bytes, so a store on a full disk can still open and drop a family (`docs/protocols.md` 7.3).
+//! A manifest reserves its blocks before its edits need them. The last [`RESERVE`] bytes are for urgent edits,
+//! half of them also for flushes without output. A store on a full disk can therefore open, and drop a family
+//! (`docs/protocols.md` 7.3).
 //!
 //! Data flow: [`super::VersionSet`] decides on the edits; this module writes them through the I/O trait.
 

@@ -35,7 +35,7 @@ pub use self::state::StoreState;
 pub enum OpenFor {
     /// Reading. Nothing on disk changes.
     Read,
-    /// Reading. A lost `CURRENT` is replaced by the only whole manifest.
+    /// Reading. Without a `CURRENT` the only whole manifest counts.
     Salvage,
     /// Writing. An absent store is an error.
     Write,
@@ -265,8 +265,8 @@ impl VersionSet {
         file
     }
 
-    /// Keeps the file, even without handles, until an edit names it and its tables decide on its life, or
-    /// until each call has its [`VersionSet::give_up_file`].
+    /// Keeps the file, even without handles, until an edit names it; the life of its tables then decides.
+    /// Otherwise each call needs its [`VersionSet::give_up_file`].
     pub fn keep_file(&self, file: &Arc<LiveFile>) {
         file.set_kept();
         let mut guests = self.guests.lock();

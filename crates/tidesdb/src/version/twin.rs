@@ -1,7 +1,7 @@
-//! Second copies of the dictionary's tables. Without the dictionary no table could be assigned to its family,
-//! so each table of family 0 is in two files, byte for byte the same. A reader takes an unreadable block of
-//! one copy from the other. Flushes, merges and rewrites write the copy with the table. The manifest names
-//! both, and they are removed together.
+//! Second copies of the dictionary's tables. Without the dictionary no table could be assigned to its family.
+//! Each table of family 0 is therefore in two files, byte for byte the same. A reader takes an unreadable
+//! block of one copy from the other. Flushes, merges and rewrites write the copy with the table. The manifest
+//! names both, and they are removed together.
 
 use crate::error::Result;
 use crate::io::File;
