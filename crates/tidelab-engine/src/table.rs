@@ -74,7 +74,7 @@ fn write(run: &Run, design: &Design, cells: &[Cell], out: &mut String) -> std::f
                 "{:>11} {:>21}   {}   {:>8.2} {:>8.2}  {:>7.2}",
                 grouped(rate.median),
                 format!("({} - {})", grouped(rate.min), grouped(rate.max)),
-                ratio(versus.and_then(|reference| of.ratio("rate_per_s", reference))),
+                ratio(versus.and_then(|reference| of.ratio("rate_per_s", reference)), of.rounds()),
                 of.middle("p50_us"),
                 of.middle("p99_us"),
                 of.middle("cpu_us")
@@ -159,6 +159,10 @@ impl Figures<'_> {
         self.own().any(|cell| !cell.counts())
     }
 
+    fn rounds(&self) -> usize {
+        self.own().filter(|cell| cell.counts()).count()
+    }
+
     fn spread(&self, name: &str) -> Option<Spread> {
         let figures: Vec<f64> = self.own().filter_map(|cell| cell.figures.get(name).copied()).collect();
         Spread::of(&figures)
@@ -180,15 +184,16 @@ impl Figures<'_> {
     }
 }
 
-/// A ratio in 22 columns and a mark: `+` and `-` beyond the noise, nothing inside.
-fn ratio(ratio: Option<Ratio>) -> String {
+/// A ratio in 22 columns and a mark: `+` and `-` beyond the noise, nothing inside. One round has no interval.
+fn ratio(ratio: Option<Ratio>, rounds: usize) -> String {
     let Some(ratio) = ratio else { return format!("{:>22}", "") };
     let mark = match ratio.verdict {
         Verdict::Higher => '+',
         Verdict::Lower => '-',
         Verdict::None => ' ',
     };
-    format!("{:>5.2}{mark} {:>15}", ratio.median, format!("({:.2} - {:.2})", ratio.low, ratio.high))
+    let interval = if rounds < 2 { String::new() } else { format!("({:.2} - {:.2})", ratio.low, ratio.high) };
+    format!("{:>5.2}{mark} {interval:>15}", ratio.median)
 }
 
 /// A whole number with its thousands apart.

@@ -35,6 +35,8 @@ const STUDENT: [f64; 30] = [
     2.6245, 2.6025, 2.5835, 2.5669, 2.5524, 2.5395, 2.5280, 2.5176, 2.5083, 2.4999, 2.4922, 2.4851, 2.4786,
     2.4727, 2.4671, 2.4620, 2.4573,
 ];
+/// The least rounds of a verdict: two that happen to agree have hardly an interval.
+pub const FEWEST_FOR_A_VERDICT: usize = 3;
 /// The least rounds to stop at: with fewer the spread itself is too little known.
 const FEWEST_ROUNDS: usize = 8;
 
@@ -89,7 +91,8 @@ pub struct Ratio {
 
 impl Ratio {
     /// Of pairs (ours, theirs) measured in the same round; pairs with a figure not above 0 do not count. None
-    /// without any. The interval always holds the median. One round has no spread, and so no verdict.
+    /// without any. The interval always holds the median. One round has no interval, and fewer than
+    /// [`FEWEST_FOR_A_VERDICT`] have no verdict.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Ratio> {
         let ratios = ratios(pairs);
         let median = Spread::of(&ratios)?.median;
@@ -97,7 +100,7 @@ impl Ratio {
         let (low, high) = interval(&logs);
         let (low, high) = (low.min(median.ln()), high.max(median.ln()));
         let verdict = match logs.len() {
-            1 => Verdict::None,
+            rounds if rounds < FEWEST_FOR_A_VERDICT => Verdict::None,
             _ if low > 0.0 => Verdict::Higher,
             _ if high < 0.0 => Verdict::Lower,
             _ => Verdict::None,
@@ -363,7 +366,10 @@ mod tests {
     }
 
     #[test]
-    fn one_round_decides_nothing() {
+    fn one_round_decides_nothing_and_two_do_not() {
+        let two = Ratio::of(&[(300.0, 100.0), (300.0, 100.0)]).unwrap();
+        assert_eq!(two.verdict, Verdict::None, "{two:?}");
+        assert_eq!(Ratio::of(&[(300.0, 100.0); 3]).unwrap().verdict, Verdict::Higher);
         assert_eq!(Ratio::of(&[(300.0, 100.0)]).unwrap().verdict, Verdict::None);
         assert_eq!(Ratio::of(&[]), None);
         assert_eq!(Ratio::of(&[(1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)]), None);

@@ -310,7 +310,7 @@ function tooltip(spec) {
     const rows = there.found.slice(0, 16).map(({ line, point }) =>
       el("tr", { class: point.failed ? "failed" : null },
         el("td", {}, el("span", { class: "swatch", style: { "border-top": `3px solid ${line.colour}` } }), line.name),
-        el("td", { class: "right" }, point.failed ? "failed" : point.tip || quantity(point.y, spec.y.unit))));
+        el("td", { class: "right" }, point.failed ? point.tip || "failed" : point.tip || quantity(point.y, spec.y.unit))));
     fill(box, el("b", {}, there.head), el("table", {}, rows), spec.pick ? el("p", {}, "Click for rounds and raw files") : null);
     box.hidden = false;
     const [wide, over] = [box.offsetWidth, plot.over.clientWidth];

@@ -14,7 +14,7 @@ function pointOf(group, at, x) {
   const m = run().metrics[at];
   const rounds = `${group.n} ${group.n === 1 ? "round" : "rounds"}`;
   return failed(group)
-    ? { x, failed: true, group }
+    ? { x, failed: true, group, tip: `failed: ${group.f.join("; ")}` }
     : { x, y: spread?.[0], low: spread?.[1], high: spread?.[2], group, tip: spread ? `${spreadText(spread, m.unit)}, ${rounds}` : "" };
 }
 

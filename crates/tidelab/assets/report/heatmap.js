@@ -15,7 +15,7 @@ function heatCell(group) {
   if (failed(group)) return { text: "failed", mark: "failed", why: group.f.join("\n"), group };
   const ratio = group.q[state.metric];
   if (!ratio) return { text: NONE, mark: "none", why: "no ratio: the reference has no figure here", group };
-  const lone = run().rounds < 2;
+  const lone = run().rounds < 3;
   const same = !lone && ratio[3] === "none";
   const text = (same ? "≈ " : "") + ratio[0].toFixed(ratio[0] < 10 ? 2 : 1);
   return { text, colour: heatColour(m, ratio, lone), mark: same ? "same" : "", group,
@@ -63,7 +63,7 @@ function drawHeat(host) {
     rows.flatMap((row) => row.cells.map(({ group }) => group)).filter(Boolean));
   fill(host,
     el("p", {}, `${head}: 1.20 is a fifth more. `, m.better === "neither" ? "Neither direction is better. " : "",
-      one.rounds < 2 ? "One round: no interval." : "≈: no difference beyond the noise."),
+      one.rounds < 3 ? `${one.rounds < 2 ? "One round" : "Two rounds"}: nobody knows which differences are noise.` : "≈: no difference beyond the noise."),
     el("div", { class: "choices" }, metricChoice("heat.metric"),
       choice("Columns", "heat.columns", axisChoices(-1), state.heat, (value) => change(() => { state.heat = Number(value); })),
       m.better === "neither" ? null : el("span", { class: "scale" }, el("i", { class: "worse" }), "worse", el("i", { class: "better" }), "better")),

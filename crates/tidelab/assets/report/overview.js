@@ -72,7 +72,7 @@ function drawGlance(host) {
     };
   });
   if (!rows.length) return fill(host);
-  const lone = one.rounds < 2;
+  const lone = one.rounds < 3;
   const range = (row) => (row.low === undefined ? NONE : `${row.low.toFixed(2)} to ${row.high.toFixed(2)}`);
   const count = (title, key, mark) => ({ title, right: true, csv: (row) => row[key], mark: (row) => (row[key] ? mark : null) });
   const columns = [
@@ -86,7 +86,7 @@ function drawGlance(host) {
   ];
   fill(host,
     el("p", {}, `${m.title} against ${reference}, over the chosen combinations. `,
-      lone ? "There was one round: ratios have no interval, so that nobody knows which differences are noise." :
+      lone ? `There ${one.rounds < 2 ? "was one round" : "were two rounds"}: nobody knows which differences are noise.` :
         "A difference is one whose 98 % interval leaves out 1."),
     table("glance-" + m.name, columns, rows));
 }
@@ -129,7 +129,7 @@ function drawResults(host) {
     })),
     ...metrics.flatMap(({ m, at }) => [
       { title: m.title + (m.unit && !isBytes(m.unit) ? ", " + m.unit : ""), name: m.name + "_median", right: true, csv: (group) => group.s[at]?.[0],
-        show: (group) => (failed(group) ? el("span", { class: "failed", title: group.f.join("\n") }, "failed") : bar(group, at)) },
+        show: (group) => (failed(group) ? el("span", { class: "failed", title: group.f.join("\n") }, at === state.metric && group.f.length ? `failed: ${group.f[0]}` : "failed") : bar(group, at)) },
       { title: "ratio", name: m.name + "_ratio", right: true, csv: (group) => group.q[at]?.[0],
         show: (group) => ratioCell(group.q[at]),
         mark: (group) => [null, "bad", "good"][judged(m, group.q[at])] },

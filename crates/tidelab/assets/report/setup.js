@@ -11,7 +11,7 @@ function method() {
   const rules = run().files.some((name) => name.startsWith("rules/"));
   return el("details", { open: true }, el("summary", {}, "How to read the figures"), el("ul", {},
     el("li", {}, "A figure is the median over the rounds; beside it stand the least and the greatest round."),
-    el("li", {}, "A ratio is taken within each round between measurements that differ in the competitor alone. Shown are the median of these and a 98 % interval: the bootstrap over rounds of the trimmed mean of log ratios, widened by Student's t for few rounds. An interval that holds 1 is no difference; one round has none."),
+    el("li", {}, "A ratio is taken within each round between measurements that differ in the competitor alone. Shown are the median of these and a 98 % interval: the bootstrap over rounds of the trimmed mean of log ratios, widened by Student's t for few rounds. An interval that holds 1 is no difference; one round has none, and two decide nothing."),
     el("li", {}, "A measurement that failed its checks counts for nothing, and what it belongs to is shown as failed."),
     el("li", {}, "Percentile curves add the histograms of all rounds up; a value is the upper bound of its bucket."),
     rules ? el("li", {}, "Settings come from the rules that stand below, among the files of the run; each was read back from the running server, and a difference ends a run.") : null,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::interrupt::Interrupt;
-use tidelab_server::statistics::Verdict;
+use tidelab_server::statistics::{Verdict, FEWEST_FOR_A_VERDICT};
 use tidelab_server::telemetry::machine;
 use tidelab_server::workload::sysbench;
 
@@ -80,8 +80,11 @@ fn table(run: &Run, cells: &[Cell]) -> String {
                         ("table_size", rows.as_str()),
                         ("threads", threads.as_str()),
                     ];
-                    let figures = summary.group(&labels).and_then(|group| figures(run, group));
-                    let figures = figures.unwrap_or("FAILED".to_string());
+                    let group = summary.group(&labels);
+                    let figures = group.and_then(|group| figures(run, group)).unwrap_or_else(|| {
+                        let why = group.map_or(String::new(), |group| group.failures.join("; "));
+                        format!("FAILED {}", if why.is_empty() { "there are no figures" } else { &why })
+                    });
                     text.push_str(&format!("  {workload:28} {engine:8} {figures}\n"));
                 }
             }
@@ -96,8 +99,14 @@ fn figures(run: &Run, group: &Group) -> Option<String> {
     let middle = |name: &str| Some(group.figures[at(name)?]?.median);
     let tps = middle("transactions_per_s")?;
     let against = match group.ratios[at("transactions_per_s")?] {
+        // One round has no interval, and two decide nothing.
+        Some(r) if group.rounds < 2 => format!("{:>7.2} {:>17}", r.median, ""),
         Some(r) => {
-            let told = if r.verdict == Verdict::None { " =" } else { "" };
+            let told = match r.verdict {
+                Verdict::None if group.rounds < FEWEST_FOR_A_VERDICT => " ?",
+                Verdict::None => " =",
+                _ => "",
+            };
             format!("{:>7.2} {:>17}", r.median, format!("{:.2} to {:.2}{told}", r.low, r.high))
         }
         None => format!("{:>7} {:>17}", "", ""),
@@ -107,7 +116,8 @@ fn figures(run: &Run, group: &Group) -> Option<String> {
         "{tps:>12.0} {:>9.2} {:>9.2}  {against}  {:>9.1}",
         shown("p95_ms", 1.0),
         shown("p99_ms", 1.0),
-        shown("data_bytes", f64::from(1 << 20))
+        // Rows may still be in the log alone.
+        shown("data_bytes", f64::from(1 << 20)) + shown("log_bytes", f64::from(1 << 20))
     ))
 }
 

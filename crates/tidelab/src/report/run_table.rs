@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use tidelab_server::statistics::{Ratio, Verdict};
+use tidelab_server::statistics::{Ratio, Verdict, FEWEST_FOR_A_VERDICT};
 
 use super::driver::{self, NEAR};
 use super::groups::{Group, Summary};
@@ -121,7 +121,7 @@ fn short(metric: &Metric) -> String {
     metric.title.chars().take(28).collect()
 }
 
-/// `x 1.31 (1.22 to 1.40), higher`; one round has neither an interval nor a verdict.
+/// `x 1.31 (1.22 to 1.40), higher`; one round has neither an interval nor a verdict, two have no verdict.
 pub(super) fn ratio_text(ratio: &Ratio, rounds: usize) -> String {
     let bound = |value: f64| match value {
         value if value < 0.01 => "< 0.01".to_string(),
@@ -132,6 +132,7 @@ pub(super) fn ratio_text(ratio: &Ratio, rounds: usize) -> String {
         return format!("x {:.2}", ratio.median);
     }
     let verdict = match ratio.verdict {
+        _ if rounds < FEWEST_FOR_A_VERDICT => "two rounds decide nothing",
         Verdict::Higher => "higher",
         Verdict::Lower => "lower",
         Verdict::None => "no difference",
@@ -218,7 +219,8 @@ mod tests {
     #[test]
     fn an_interval_that_says_nothing_is_not_spelled_out() {
         let ratio = Ratio { median: 1.5, low: 1e-9, high: 1e12, verdict: Verdict::None };
-        assert_eq!(ratio_text(&ratio, 2), "x 1.50 (< 0.01 to > 100), no difference");
+        assert_eq!(ratio_text(&ratio, 3), "x 1.50 (< 0.01 to > 100), no difference");
+        assert_eq!(ratio_text(&ratio, 2), "x 1.50 (< 0.01 to > 100), two rounds decide nothing");
         assert_eq!(ratio_text(&ratio, 1), "x 1.50");
     }
 

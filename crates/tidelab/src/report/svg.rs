@@ -7,8 +7,10 @@
 //! length is the median; the line across its end goes from the least to the greatest round. Each block
 //! has its own scale, from 0 to the greatest round of the block, so bars are compared within a block.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use tidelab_server::error::{Error, Result};
 
 use super::groups::{Group, Summary};
@@ -36,6 +38,11 @@ const EDGE: f64 = 16.0;
 const BARS_AT: f64 = 150.0;
 const LONGEST: f64 = 330.0;
 const ROW: f64 = 22.0;
+/// A line of the conditions below the bars, and how many letters fit into it.
+const FOOT_ROW: f64 = 15.0;
+const FOOT_LETTERS: usize = 140;
+/// Letters of a reason in the place of a bar.
+const REASON: usize = 90;
 /// Combinations of a chart at most: a chart of more is unreadable.
 const BLOCKS: usize = 24;
 
@@ -130,7 +137,12 @@ fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Gr
     let metric = &run.metrics[at];
     let titled = blocks.len() > 1 || !blocks[0].0.is_empty();
     let rows: usize = blocks.iter().map(|(_, groups)| groups.len()).sum();
-    let height = 84.0 + rows as f64 * ROW + blocks.len() as f64 * if titled { 32.0 } else { 10.0 } + 34.0;
+    let foot = lines_of(&foot(kept, summary), FOOT_LETTERS);
+    let height = 84.0
+        + rows as f64 * ROW
+        + blocks.len() as f64 * if titled { 32.0 } else { 10.0 }
+        + 19.0
+        + foot.len() as f64 * FOOT_ROW;
     let mut body = String::new();
     let mut y = EDGE + 18.0;
     let better = match metric.better {
@@ -167,8 +179,10 @@ fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Gr
         }
     }
     y += 24.0;
-    let foot = foot(kept, summary);
-    text(&mut body, EDGE, y, "foot", "start", &foot);
+    for line in &foot {
+        text(&mut body, EDGE, y, "foot", "start", line);
+        y += FOOT_ROW;
+    }
     let mut colours = String::new();
     let mut dark = String::new();
     for (n, (light, of_dark)) in COLOURS.iter().enumerate() {
@@ -197,7 +211,12 @@ fn row(body: &mut String, summary: &Summary, group: &Group, at: usize, unit: &st
     let middle = y + ROW / 2.0;
     text(body, BARS_AT - 8.0, middle + 4.5, "name", "end", name);
     let Some(spread) = group.figures[at] else {
-        text(body, BARS_AT, middle + 4.5, "bad", "start", "failed");
+        let why = group.failures.first().map_or("there are no figures", String::as_str);
+        let mut said: String = format!("failed: {why}").chars().take(REASON).collect();
+        if said.chars().count() == REASON {
+            said.push('\u{2026}');
+        }
+        text(body, BARS_AT, middle + 4.5, "bad", "start", &said);
         return;
     };
     let length = |value: f64| (value.max(0.0) / greatest * LONGEST * 10.0).round() / 10.0;
@@ -234,14 +253,69 @@ fn foot(kept: &Kept, summary: &Summary) -> String {
     if let (Some(axis), Some(at)) = (summary.competitor, summary.reference) {
         if summary.axes[axis].values.len() > 1 {
             let reference = &summary.axes[axis].values[at];
-            let how = if summary.rounds > 1 { " with 98 % intervals" } else { "" };
+            let how = match summary.rounds {
+                1 => "",
+                2 => " (two rounds decide nothing)",
+                _ => " with 98 % intervals",
+            };
             let _ = write!(said, " x: ratio to {reference}{how}.");
         }
     }
     if let Some(machine) = &kept.run.machine {
-        let _ = write!(said, " {}, {} CPUs.", machine.cpu, machine.cpus);
+        let _ = write!(
+            said,
+            " {}, {} CPUs, {:.0} GB, {}, {}.",
+            machine.cpu,
+            machine.cpus,
+            machine.memory_bytes as f64 / f64::from(1 << 30),
+            machine.system,
+            machine.file_system
+        );
+    }
+    let versions: BTreeSet<&str> = kept.run.servers.values().map(|server| server.version.as_str()).collect();
+    if !versions.is_empty() {
+        let _ = write!(said, " Server {}.", versions.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    let mut design = Vec::new();
+    scalars(&kept.run.design, &mut design);
+    if !design.is_empty() {
+        let _ = write!(said, " {}.", design.join(", "));
+    }
+    for sentence in std::iter::once(&kept.run.about).chain(&kept.run.notes).filter(|text| !text.is_empty()) {
+        let _ = write!(said, " {sentence}");
     }
     said
+}
+
+/// Numbers and words of a run's design, each after its name. Lists and what is not set are left out.
+fn scalars(design: &Value, found: &mut Vec<String>) {
+    let Value::Object(fields) = design else { return };
+    for (name, value) in fields {
+        match value {
+            Value::Object(_) => scalars(value, found),
+            Value::Number(number) => found.push(format!("{name} {number}")),
+            Value::String(word) => found.push(format!("{name} {word}")),
+            Value::Bool(true) => found.push(name.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Text as lines of so many letters at most, broken between words.
+fn lines_of(text: &str, letters: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("one line at least");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > letters {
+            lines.push(word.to_string());
+            continue;
+        }
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(word);
+    }
+    lines
 }
 
 fn escape(text: &str) -> String {
@@ -310,10 +384,24 @@ mod tests {
     }
 
     #[test]
+    fn the_conditions_stand_below_the_bars() {
+        let mut kept = kept();
+        kept.run.design =
+            serde_json::json!({ "load": { "threads": 8, "only": [] }, "cache_bytes": 64, "options": null });
+        kept.run.notes = vec!["One engine reads around the page cache. ".repeat(8)];
+        let svg = draw(&kept, &chart("throughput", &[])).unwrap();
+        assert!(svg.contains("threads 8") && svg.contains("cache_bytes 64"), "{svg}");
+        assert!(svg.matches("class=\"foot\"").count() >= 3, "several lines: {svg}");
+    }
+
+    #[test]
     fn what_failed_has_no_bar() {
         let mut kept = kept();
         kept.cells[0].failures.push("lost".to_string());
         let svg = draw(&kept, &chart("throughput", &[])).unwrap();
-        assert!(svg.contains(">failed<") && svg.matches("height=\"14\"").count() == 3, "{svg}");
+        assert!(
+            svg.contains(">failed: round 1: lost<") && svg.matches("height=\"14\"").count() == 3,
+            "{svg}"
+        );
     }
 }

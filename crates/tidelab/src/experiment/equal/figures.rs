@@ -20,7 +20,7 @@ pub fn metrics() -> Vec<Metric> {
         Metric::detail("max_ms", "Greatest latency", "ms", Lower),
         Metric::detail("after_cpu_us", "CPU after the load, for a transaction", "us", Lower),
         Metric::detail("written_bytes", "Written to the device, with what was put off", "B", Lower),
-        Metric::detail("data_bytes", "Files", "B", Lower),
+        Metric::detail("data_bytes", "Files without logs", "B", Lower),
         Metric::detail("log_bytes", "Logs", "B", Neither),
         Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
         Metric::detail("nopm", "New orders", "1/min", Higher),

@@ -18,7 +18,7 @@ pub fn metrics() -> Vec<Metric> {
         Metric::main("transactions_per_s", "Transactions", "1/s", Higher),
         Metric::main("p99_ms", "99th percentile", "ms", Lower),
         Metric::main("server_cpu_us", "Server CPU for a statement", "us", Lower),
-        Metric::main("data_bytes", "Files", "B", Lower),
+        Metric::main("data_bytes", "Files without logs", "B", Lower),
         Metric::detail("statements_per_s", "Statements", "1/s", Higher),
         Metric::detail("p50_ms", "Median latency", "ms", Lower),
         Metric::detail("p95_ms", "95th percentile", "ms", Lower),
@@ -29,7 +29,7 @@ pub fn metrics() -> Vec<Metric> {
         Metric::detail("other_cpus", "CPUs of others", "CPUs", Neither),
         Metric::detail("resident_bytes", "Resident size of the server", "B", Lower),
         Metric::detail("written_bytes", "Written to the device", "B", Lower),
-        Metric::detail("log_bytes", "Logs", "B", Neither),
+        Metric::main("log_bytes", "Logs", "B", Neither),
         Metric::detail("warm_up_s", "Warm-up", "s", Neither),
     ]
 }

@@ -155,7 +155,7 @@ impl Load for Sysbench {
             " {:>9} {:>17}   {}   {:>7.2} {:>7.2}  {:>8.1} {:>7.1} {:>8}",
             grouped(rate.median),
             format!("({} - {})", grouped(rate.min), grouped(rate.max)),
-            ratio(line.main_ratio(), paint),
+            ratio(line.main_ratio(), line.rounds, paint),
             line.middle("p95_ms"),
             line.middle("p99_ms"),
             line.middle("server_cpu_us"),

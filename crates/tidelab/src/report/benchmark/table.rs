@@ -1,6 +1,6 @@
 //! The table of a benchmark for a terminal, and pieces for the loads' own sections.
 
-use tidelab_server::statistics::{Ratio, Resolution, Verdict};
+use tidelab_server::statistics::{Ratio, Resolution, Verdict, FEWEST_FOR_A_VERDICT};
 use tidelab_server::telemetry::machine::Machine;
 
 use super::{Benchmark, Line};
@@ -40,7 +40,8 @@ pub fn render(benchmark: &Benchmark, color: bool) -> String {
         });
     }
     let ratios = lines.iter().filter_map(|line| Some((line.main_ratio()?, line.rounds)));
-    all.extend(load.sections(benchmark, &lines, rounds_line(ratios)));
+    let told = rounds_line(ratios).or_else(|| few_rounds(&lines));
+    all.extend(load.sections(benchmark, &lines, told));
     all.extend(doubts(benchmark, &lines, &paint));
     let mut text = String::new();
     for line in all {
@@ -117,10 +118,11 @@ fn machine_line(benchmark: &Benchmark) -> Option<String> {
     Some(format!("MariaDB {version}; {cpu}, {cpus} CPUs, {memory:.0} GB, {system}, {file_system}"))
 }
 
-/// A ratio in 22 columns; the colour says whether it is beyond the noise.
-pub(super) fn ratio(ratio: Option<Ratio>, paint: &Paint) -> String {
+/// A ratio in 22 columns; the colour says whether it is beyond the noise. One round has no interval.
+pub(super) fn ratio(ratio: Option<Ratio>, rounds: usize, paint: &Paint) -> String {
     let Some(r) = ratio else { return format!("{:>22}", "") };
-    let text = format!("{:>6.2} {:>15}", r.median, format!("({:.2} - {:.2})", r.low, r.high));
+    let interval = if rounds < 2 { String::new() } else { format!("({:.2} - {:.2})", r.low, r.high) };
+    let text = format!("{:>6.2} {interval:>15}", r.median);
     match r.verdict {
         Verdict::Higher => paint.green(&text),
         Verdict::Lower => paint.yellow(&text),
@@ -137,6 +139,18 @@ fn rounds_line(ratios: impl Iterator<Item = (Ratio, usize)>) -> Option<String> {
     let (least, most) = (needed.first()?, needed.last()?);
     let rounds = if least == most { least.to_string() } else { format!("{least} to {most}") };
     Some(format!("At the noise of these rounds it takes about {rounds} of them to tell 5 % apart."))
+}
+
+/// What the ratios of one or two rounds do not tell; none where there are more, or no ratios.
+fn few_rounds(lines: &[Line<'_>]) -> Option<String> {
+    let rounds = lines.iter().filter(|line| line.main_ratio().is_some()).map(|line| line.rounds).max()?;
+    match rounds {
+        1 => Some("One round: ratios have no interval, so nobody knows which differences are noise.".into()),
+        rounds if rounds < FEWEST_FOR_A_VERDICT => {
+            Some("Two rounds: nobody knows which differences are noise.".into())
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn megabytes(bytes: f64) -> f64 {
@@ -181,6 +195,16 @@ mod tests {
         let text = line(&[0.1, 8.0]).unwrap();
         assert!(text.starts_with("At the noise of these rounds it takes about 8 to 53 of them"), "{text}");
         assert_eq!(line(&[]), None);
+    }
+
+    #[test]
+    fn one_round_shows_no_interval_and_says_so() {
+        let mut run = sample();
+        run.cells.retain(|measured| measured.cell.id.round == 1);
+        let text = render(&run, false);
+        assert!(text.contains("One round: ratios have no interval") && !text.contains(" - 1."), "{text}");
+        let one = Ratio::of(&[(188.0, 100.0)]);
+        assert_eq!(super::ratio(one, 1, &Paint(false)), format!("{:>6.2} {:>15}", 1.88, ""));
     }
 
     #[test]

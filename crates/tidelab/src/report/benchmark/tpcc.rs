@@ -290,7 +290,7 @@ impl Load for Tpcc {
             " {:>9} {:>17}   {} {:>9}  {:>8.0} {:>7.0} {:>7.2} {:>8.0} {:>8.0} {:>8.1}",
             grouped(nopm.median),
             format!("({} - {})", grouped(nopm.min), grouped(nopm.max)),
-            ratio(line.main_ratio(), paint),
+            ratio(line.main_ratio(), line.rounds, paint),
             grouped(line.middle("tpm")),
             line.middle("server_cpu_us"),
             line.middle("after_cpu_us"),
@@ -337,7 +337,7 @@ impl Load for Tpcc {
 /// The latencies of each transaction, an engine below the other.
 fn latencies(run: &Run, lines: &[Line<'_>]) -> Vec<String> {
     let mut all = vec![format!(
-        "{:<11}{:<8} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>22}",
+        "{:<12}{:<8} {:>9} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>22}",
         "latency, ms",
         "engine",
         "calls",
@@ -356,7 +356,7 @@ fn latencies(run: &Run, lines: &[Line<'_>]) -> Vec<String> {
         let mut label = transaction.name();
         for line in lines.iter().filter(|line| line.is_sound()) {
             all.push(format!(
-                "{label:<11}{:<8} {:>9} {:>7} {:>7.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.2}   {}",
+                "{label:<12}{:<8} {:>9} {:>7} {:>7.1} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>9.1} {:>9.2}   {}",
                 line.engine(),
                 grouped(line.sum(&of("calls"))),
                 grouped(line.sum_of_all(&of("failed_"))),
@@ -368,7 +368,7 @@ fn latencies(run: &Run, lines: &[Line<'_>]) -> Vec<String> {
                 line.greatest(&of("max_ms")),
                 line.middle(&of("sd_ms")),
                 // A lower latency is the better one: no colours that say the opposite.
-                ratio(line.ratio(&of("p99_ms")), &Paint(false))
+                ratio(line.ratio(&of("p99_ms")), line.rounds, &Paint(false))
             ));
             label = "";
         }
@@ -509,9 +509,9 @@ pub(crate) mod tests {
             "TPC-C after HammerDB: 40 warehouses, 8 users, 60 s after a ramp-up of 30 to 180 s, until steady, 2 rounds interleaved",
             "Settings: tpcc-small-64M.cnf; a server for each engine",
             "TidesDB     19,000 (18,000 - 20,000)     1.90   (0.68 - 5.26)    41,800",
-            "NEWORD     TidesDB      2,000       6    20.0      2.00      1.50      4.00",
+            "NEWORD      TidesDB      2,000       6    20.0      2.00      1.50      4.00",
             "           InnoDB",
-            "OSTAT      TidesDB",
+            "OSTAT       TidesDB",
             "loaded TidesDB   20,000,000 rows in  100.0 s (  200,000 rows/s, 7.5 us CPU a row), 3072 MB, ANALYZE TABLE 1.5 s",
             "After each of 4 runs conditions 1 to 12 hold",
         ] {
