@@ -51,7 +51,7 @@ pub enum Command {
     Compact {
         /// The store's directory, or the data directory of its server
         store: PathBuf,
-        /// Name of the family, as `stats` shows it, or a server's table as DATABASE/TABLE; all families if left out
+        /// A server's table as DATABASE/TABLE, or a family's name as `stats --json` has it; all families if left out
         family: Option<String>,
     },
     /// Show a file of a store record by record
@@ -65,7 +65,8 @@ pub enum Command {
     Log(Log),
     /// List for each table of a running server whether it can become TidesDB, and print the statements
     Advise(Advise),
-    /// Print a running server's figures for Prometheus, under the names that mysqld_exporter gives them
+    /// Print a running server's figures for Prometheus, under the names that mysqld_exporter gives them; the user needs the
+    /// PROCESS privilege
     Metrics(Metrics),
     /// Print completions for a shell
     Completions {
@@ -307,8 +308,9 @@ pub enum Dump {
     },
 }
 
+/// A running server of this machine or of another one.
 #[derive(Args, Debug)]
-pub struct Advise {
+pub struct AnyServer {
     /// The server's socket; by default that of Debian's server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
     pub socket: Option<PathBuf>,
@@ -318,18 +320,43 @@ pub struct Advise {
     /// Its port
     #[arg(long, value_name = "NUMBER", default_value_t = 3306, requires = "host")]
     pub port: u16,
-    /// The user
+    /// The user there
     #[arg(long, value_name = "NAME", default_value = "root")]
     pub user: String,
     /// A file whose first line is the password
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+}
+
+impl AnyServer {
+    /// Where it goes.
+    pub fn address(&self) -> Address<'_> {
+        Address {
+            socket: self.socket.as_deref(),
+            host: self.host.as_deref(),
+            port: self.port,
+            user: &self.user,
+            password_file: self.password_file.as_deref(),
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct Advise {
+    #[command(flatten)]
+    pub server: AnyServer,
     /// Only tables of this database; may be given again
     #[arg(long, value_name = "NAME")]
     pub database: Vec<String>,
     /// Print the statements alone, ready for a client; with `back` those that undo them
     #[arg(long, value_name = "forth|back", num_args = 0..=1, default_missing_value = "forth", require_equals = true)]
     pub sql: Option<Direction>,
+    /// Print a script that writes a dump in which the tables have the other engine
+    #[arg(long, conflicts_with = "sql")]
+    pub dump: bool,
+    /// Print every table with its size, what each takes, and all statements
+    #[arg(long, conflicts_with_all = ["sql", "dump"])]
+    pub full: bool,
     /// Megabytes that the server copies in a second, for the time in the report
     #[arg(long, value_name = "MEGABYTES", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub rate: u64,
@@ -337,21 +364,8 @@ pub struct Advise {
 
 #[derive(Args, Debug)]
 pub struct Metrics {
-    /// The server's socket; by default that of Debian's server
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
-    pub socket: Option<PathBuf>,
-    /// The server's host, for TCP
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// Its port
-    #[arg(long, value_name = "NUMBER", default_value_t = 3306, requires = "host")]
-    pub port: u16,
-    /// The user, who needs the PROCESS privilege
-    #[arg(long, value_name = "NAME", default_value = "root")]
-    pub user: String,
-    /// A file whose first line is the password
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub server: AnyServer,
     /// Write them to FILE, which is replaced as a whole: a .prom file of node_exporter
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,

@@ -10,6 +10,7 @@ use serde_json::{json, Value};
 use tidesdb::internal::store::family::Family;
 use tidesdb::{Db, Options};
 
+use crate::names::Names;
 use crate::output::{check_store, shown_name, with_remedy, Failure, Out};
 use crate::DONE;
 
@@ -53,7 +54,7 @@ fn merge(db: &Db, family: &Family, name: &str, progress: &mut Option<&mut dyn Wr
             let megabytes = |bytes: u64| bytes >> 20;
             let _ = write!(
                 err,
-                "\r\x1b[K'{name}': {} MB read, {} MB written, {} s",
+                "\r\x1b[K{name}: {} MB read, {} MB written, {} s",
                 megabytes(stats.compaction_bytes_read),
                 megabytes(stats.compaction_bytes_written),
                 begun.elapsed().as_secs()
@@ -104,11 +105,13 @@ pub fn run(
     };
     let db = Db::open(store, options).map_err(|error| with_remedy(error, IN_USE))?;
     let mut families: Vec<_> = db.engine().families().into_iter().map(|info| info.family).collect();
+    let records: Vec<_> = families.iter().map(|family| (family.name(), family.record())).collect();
+    let names = Names::of(records.iter().map(|(name, record)| (&name[..], &record[..])));
     if let Some(wanted) = family {
         families.retain(|family| is_meant(&family.name(), wanted));
         if families.is_empty() {
             let what = format!(
-                "there is no family '{wanted}' in {}; `tidesdb-admin stats` lists them",
+                "there is no family '{wanted}' in {}; `tidesdb-admin stats` lists them: a table as DATABASE/TABLE",
                 store.display()
             );
             return Err(Failure::Other(what));
@@ -116,14 +119,14 @@ pub fn run(
     }
     let mut listed = Vec::new();
     for family in &families {
-        let name = shown_name(&family.name());
+        let (name, words) = (shown_name(&family.name()), names.text(&family.name()));
         // The log's part is in tables too when the sizes are compared.
         db.flush()?;
         let (before, begun) = (Size::of(&db, family), Instant::now());
-        merge(&db, family, &name, &mut progress)?;
+        merge(&db, family, &words, &mut progress)?;
         let (after, seconds) = (Size::of(&db, family), begun.elapsed().as_secs_f64());
         out.line(format_args!(
-            "'{name}': {} tables of {} bytes before, {} of {} after, {seconds:.1} s",
+            "{words}: {} tables of {} bytes before, {} of {} after, {seconds:.1} s",
             before.tables, before.bytes, after.tables, after.bytes
         ))?;
         // The next family may take hours.

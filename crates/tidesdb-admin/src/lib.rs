@@ -24,6 +24,7 @@ mod home;
 mod install;
 mod metrics;
 mod moment;
+mod names;
 mod one_table;
 mod output;
 mod programs;

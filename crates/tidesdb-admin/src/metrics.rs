@@ -7,20 +7,14 @@ use std::io::Write as _;
 use std::path::Path;
 
 use crate::cli::Metrics;
-use crate::connection::{Address, Connection};
+use crate::connection::Connection;
 use crate::output::{Failure, Out};
 
 /// Name, value, COUNTER or GAUGE, and meaning of each.
 const STATEMENT: &str = "SELECT name, value, type, comment FROM information_schema.tidesdb_metrics";
 
 pub fn run(options: &Metrics, out: &mut Out<'_>) -> Result<u8, Failure> {
-    let mut server = Connection::open(&Address {
-        socket: options.socket.as_deref(),
-        host: options.host.as_deref(),
-        port: options.port,
-        user: &options.user,
-        password_file: options.password_file.as_deref(),
-    })?;
+    let mut server = Connection::open(&options.server.address())?;
     let text = exposition(&server.rows(STATEMENT)?);
     match &options.to {
         Some(file) => replace(file, &text)?,

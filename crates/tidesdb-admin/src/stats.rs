@@ -15,6 +15,7 @@ use tidesdb::internal::version::{OpenFor, VersionSet};
 use tidesdb::{Db, Options};
 
 use crate::moment;
+use crate::names::Names;
 use crate::output::{check_store, put_bytes, shown_name, with_remedy, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
@@ -172,10 +173,13 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         totals.add(&table, at, on_disk);
     }
     let stats = db.engine().stats();
-    let mut families = vec![(DICTIONARY, "(dictionary)".to_string(), None)];
-    for info in db.engine().families() {
-        let name = shown_name(&info.family.name());
-        families.push((info.family.id(), name, Some(info.stats)));
+    let named_families: Vec<_> = db.engine().families();
+    let records: Vec<_> =
+        named_families.iter().map(|info| (info.family.name(), info.family.record())).collect();
+    let names = Names::of(records.iter().map(|(name, record)| (&name[..], &record[..])));
+    let mut families = vec![(DICTIONARY, b"(dictionary)".to_vec(), None)];
+    for info in named_families {
+        families.push((info.family.id(), info.family.name().to_vec(), Some(info.stats)));
     }
     let (form, now) = (Form { hex: false, width: 32 }, moment::now());
     let (file_bytes, log) = (named.values().sum::<u64>(), log_bytes(store));
@@ -191,8 +195,9 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
     for (id, name, stats) in &families {
         let mut object = Map::new();
         object.insert("family".into(), (*id).into());
-        object.insert("name".into(), name.clone().into());
-        let mut head = format!("family '{name}' ({id})");
+        object.insert("name".into(), shown_name(name).into());
+        names.put(&mut object, name);
+        let mut head = format!("family {} ({id})", names.text(name));
         if let Some(stats) = stats {
             head += &format!(": {}{} rows", if stats.counted { "" } else { "about " }, stats.entries);
             object.insert("rows".into(), stats.entries.into());

@@ -10,6 +10,7 @@ use tidesdb::internal::db::Db;
 use tidesdb::internal::io::Disk;
 
 use crate::connection::quoted;
+use crate::names::Names;
 use crate::output::{Failure, Out};
 use crate::{DONE, LEFT_OUT};
 
@@ -70,32 +71,8 @@ fn after_repair(check: &StoreCheck) -> Vec<String> {
 /// The server's table of a family, as named in a statement. `None`: no server's, or one in the making by an
 /// ALTER.
 fn table_of(family: &str) -> Option<String> {
-    let (path, _) = family.split_once('\0')?;
-    let (database, table) = path.split_once('/')?;
-    let table = table.split("#P#").next()?;
-    let is_own = !table.starts_with("#sql") && !database.starts_with('#');
-    is_own.then(|| format!("{}.{}", quoted(&decoded(database)), quoted(&decoded(table))))
-}
-
-/// A name of the server's files as in statements. Letters written in two characters stay as they are.
-fn decoded(name: &str) -> String {
-    let mut out = String::new();
-    let mut rest = name;
-    while let Some((before, after)) = rest.split_once('@') {
-        out.push_str(before);
-        let code = after.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        match code.and_then(char::from_u32) {
-            Some(letter) => {
-                out.push(letter);
-                rest = &after[4..];
-            }
-            None => {
-                out.push('@');
-                rest = after;
-            }
-        }
-    }
-    out + rest
+    let part = Names::default().part(family.as_bytes()).filter(|part| !part.table.starts_with("#sql"))?;
+    Some(format!("{}.{}", quoted(&part.database), quoted(&part.table)))
 }
 
 /// Ends the log before its first missing file.

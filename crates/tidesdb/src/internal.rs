@@ -11,7 +11,7 @@ pub mod api {
 #[doc(hidden)]
 pub mod backup {
     pub use crate::backup::{
-        family_names, lock_for_reading, read_log, repair, restore, restore_part, tables_of_file, verify,
+        family_records, lock_for_reading, read_log, repair, restore, restore_part, tables_of_file, verify,
         verify_store, Backup, BackupInfo, BackupOptions, LogRead, Part, StoreCheck, Watch, INFO,
     };
 }

@@ -4,6 +4,7 @@ use serde_json::{json, Value};
 
 use super::family;
 use super::server::Facts;
+use super::summary::{self, megabytes};
 use super::table::{Sort, State, Table, Verdict};
 use crate::cli::Direction;
 use crate::moment;
@@ -23,10 +24,9 @@ pub struct Report {
 /// For names with other letters than ASCII: the client's character set may be another.
 const SET_NAMES: &str = "SET NAMES utf8mb4;";
 
-/// Bytes, rounded up to megabytes.
-fn megabytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
-}
+/// After the summary.
+const MORE: &str = "-- --full lists every table with its size, what would free each that cannot, and all statements; --sql prints the \
+                    statements, --sql=back the way back, --dump a script for a move by dump";
 
 impl Report {
     pub fn new(facts: Facts, tables: Vec<Table>, rate: u64) -> Report {
@@ -134,6 +134,12 @@ impl Report {
                  privilege: {why}"
             ));
         }
+        if let Some(why) = &facts.unread_sizes {
+            notes.push(format!(
+                "sizes of InnoDB's tables are the server's estimates, and may be old; those of the files take the PROCESS \
+                 privilege: {why}"
+            ));
+        }
         notes.push("tables that the user may not see are not in this list".into());
         notes.push(format!(
             "the {} tables of mysql, sys and performance_schema keep their engines; temporary tables end with their sessions",
@@ -229,9 +235,29 @@ impl Report {
         })
     }
 
-    /// The whole report.
-    pub fn print(&self, out: &mut Out<'_>) -> Result<(), Failure> {
+    /// The report; with the tables as a dump would move them, its summary.
+    pub fn print(&self, summary: Option<&Vec<(Table, Verdict)>>, out: &mut Out<'_>) -> Result<(), Failure> {
         out.line(format_args!("server: {}, data in {}", self.facts.version, self.facts.data_directory))?;
+        let notes = self.notes();
+        match summary {
+            Some(by_dump) => {
+                for line in summary::lines(&self.tables, by_dump) {
+                    out.line(line)?;
+                }
+                out.line("")?;
+                for note in &notes {
+                    out.line(format_args!("-- {note}"))?;
+                }
+                out.line(MORE)?;
+            }
+            None => self.print_tables(&notes, out)?,
+        }
+        self.print_additions(out)?;
+        self.print_json(&notes, out)
+    }
+
+    /// Every table, and the statements.
+    fn print_tables(&self, notes: &[String], out: &mut Out<'_>) -> Result<(), Failure> {
         for (table, verdict) in &self.tables {
             let engine = match (&table.engine, table.sort) {
                 (_, Sort::View) => String::new(),
@@ -249,9 +275,8 @@ impl Report {
                 out.line(format_args!("  note: {note}"))?;
             }
         }
-        let notes = self.notes();
         out.line("")?;
-        for note in &notes {
+        for note in notes {
             out.line(format_args!("-- {note}"))?;
         }
         let (forth, back) = (self.statements(Direction::Forth), self.statements(Direction::Back));
@@ -264,6 +289,10 @@ impl Report {
             }
             statements.iter().try_for_each(|statement| out.line(statement))?;
         }
+        Ok(())
+    }
+
+    fn print_additions(&self, out: &mut Out<'_>) -> Result<(), Failure> {
         let additions = self.additions();
         if !additions.is_empty() {
             out.line(
@@ -271,6 +300,11 @@ impl Report {
             )?;
             additions.iter().try_for_each(|statement| out.line(statement))?;
         }
+        Ok(())
+    }
+
+    fn print_json(&self, notes: &[String], out: &mut Out<'_>) -> Result<(), Failure> {
+        let (forth, back) = (self.statements(Direction::Forth), self.statements(Direction::Back));
         let tables: Vec<_> =
             self.tables.iter().map(|(table, verdict)| self.table_json(table, verdict)).collect();
         out.document(&json!({
@@ -286,7 +320,7 @@ impl Report {
             "notes": notes,
             "statements": forth,
             "statements_back": back,
-            "statements_for_dropped_keys": additions,
+            "statements_for_dropped_keys": self.additions(),
         }))
     }
 }

@@ -7,7 +7,7 @@ use tidesdb::internal::io::RealDisk;
 
 use super::table::{quoted, ForeignKey, Sort, Table};
 use crate::cli::Advise;
-use crate::connection::{Address, Connection};
+use crate::connection::Connection;
 use crate::output::Failure;
 
 /// Databases of the server itself.
@@ -32,6 +32,10 @@ pub struct Facts {
     pub refuses_unknown_engines: bool,
     /// Tables of the server's own databases.
     pub system_tables: u64,
+    /// Judged for a move by dump, which makes tables anew.
+    pub by_dump: bool,
+    /// Why sizes of files were not read, where they were not.
+    pub unread_sizes: Option<String>,
     /// Why dropped foreign keys were not read, where they were not.
     pub unread_keys: Option<String>,
 }
@@ -76,13 +80,7 @@ fn name_of(columns: &[String]) -> Name {
 impl Server {
     /// Connects as the options say.
     pub fn connect(options: &Advise) -> Result<Server, Failure> {
-        let address = Address {
-            socket: options.socket.as_deref(),
-            host: options.host.as_deref(),
-            port: options.port,
-            user: &options.user,
-            password_file: options.password_file.as_deref(),
-        };
+        let address = options.server.address();
         let is_here = address.local()?.is_some();
         Ok(Server { connection: Connection::open(&address)?, is_here })
     }
@@ -133,6 +131,8 @@ impl Server {
             galera: is_on("wsrep_on"),
             refuses_unknown_engines: of("sql_mode").contains("NO_ENGINE_SUBSTITUTION"),
             system_tables: system.first().map_or(0, |row| number(&row[0])),
+            by_dump: false,
+            unread_sizes: None,
             unread_keys: None,
         })
     }
@@ -193,6 +193,34 @@ impl Server {
         let keys = if facts.galera { BTreeMap::new() } else { self.read_definitions(&mut found) };
         self.read_foreign_keys(keys, &mut found)?;
         Ok(found.into_values().collect())
+    }
+
+    /// Takes InnoDB's sizes from its files: information_schema.TABLES has those of the last statistics. Tables of the
+    /// system tablespace have no file. `Err`: why they cannot be read.
+    pub fn read_sizes(&mut self, tables: &mut [Table]) -> Result<(), String> {
+        let told = |failure: Failure| failure.to_string();
+        let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+        for row in self
+            .rows("SELECT HEX(NAME), ALLOCATED_SIZE FROM information_schema.INNODB_SYS_TABLESPACES")
+            .map_err(told)?
+        {
+            *sizes.entry(without_partition(&row[0]).to_string()).or_default() += number(&row[1]);
+        }
+        // A file's name is that of the table, in the server's code for names of files.
+        let names = self
+            .rows(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, CONCAT(HEX(CONVERT(TABLE_SCHEMA USING filename)), '2F', \
+                 HEX(CONVERT(TABLE_NAME USING filename))) FROM information_schema.TABLES WHERE ENGINE = 'InnoDB'",
+            )
+            .map_err(told)?;
+        for row in names {
+            let Some(size) = sizes.get(&row[2]) else { continue };
+            let mut own = tables.iter_mut();
+            if let Some(table) = own.find(|table| table.schema == row[0] && table.name == row[1]) {
+                table.bytes = *size;
+            }
+        }
+        Ok(())
     }
 
     /// Gives their dropped foreign keys to the tables. `Err`: why they cannot be read.
@@ -338,6 +366,14 @@ fn plain_table(row: &Columns, sort: Sort) -> Table {
     }
 }
 
+/// The name of a table's file without the part of a partition, both in hexadecimal: `#P#` or `#p#`. A # of the table's own
+/// name is written in another way.
+fn without_partition(name: &str) -> &str {
+    let bytes = (0..name.len()).step_by(2);
+    let mut ends = bytes.filter(|at| matches!(name.get(*at..at + 6), Some("235023" | "237023")));
+    &name[..ends.next().unwrap_or(name.len())]
+}
+
 /// A foreign key of a row of `DROPPED_KEYS`.
 fn dropped_key(row: &Columns) -> ForeignKey {
     let list = |text: &str| column_names(&format!("({text})")).map_or_else(Vec::new, |(names, _)| names);
@@ -458,6 +494,18 @@ mod tests {
         let online = |version: &str| Facts { version: version.into(), ..Facts::default() }.copies_online();
         assert!(online("11.8.6-MariaDB-log") && online("11.10.1-MariaDB") && online("12.0.2"));
         assert!(!online("10.11.6-MariaDB-0+deb12u1") && !online("11.1.9-MariaDB"));
+    }
+
+    #[test]
+    fn partitions_are_one_table() {
+        let digits = |name: &str| name.bytes().map(|byte| format!("{byte:02X}")).collect::<String>();
+        for (file, table) in
+            [("d/t", "d/t"), ("d/t#P#p0#SP#s1", "d/t"), ("d/t@0023P", "d/t@0023P"), ("d/t#p#a", "d/t")]
+        {
+            assert_eq!(without_partition(&digits(file)), digits(table), "{file}");
+        }
+        // The digits of `#P#`, but not at a byte's begin.
+        assert_eq!(without_partition("F2350233"), "F2350233");
     }
 
     #[test]

@@ -272,14 +272,15 @@ impl Table {
             );
         }
         let is_innodb = self.engine.as_deref().is_some_and(|engine| engine.eq_ignore_ascii_case("InnoDB"));
-        if self.sort == Sort::Versioned && is_innodb && !self.by_transaction_id {
+        if self.sort == Sort::Versioned && is_innodb && !self.by_transaction_id && !facts.by_dump {
             let name = self.quoted();
             against(
                 "system versioning in InnoDB, whose engine the server does not let ALTER TABLE change".into(),
                 format!(
                     "a new table with ENGINE=TidesDB WITH SYSTEM VERSIONING, filled with its history: SET SESSION \
                      system_versioning_insert_history=ON, then INSERT ... SELECT columns, row_start, row_end FROM {name} \
-                     FOR SYSTEM_TIME ALL. Or ALTER TABLE {name} DROP SYSTEM VERSIONING; and no more history"
+                     FOR SYSTEM_TIME ALL. Or a move by dump, with its history (--dump). Or ALTER TABLE {name} DROP \
+                     SYSTEM VERSIONING; and no more history"
                 ),
             );
         }
@@ -337,7 +338,7 @@ impl Table {
         }
         if self.sort == Sort::Versioned {
             notes.push(
-                "its history is kept; the statement needs SET system_versioning_alter_history=KEEP (it is among those below)"
+                "its history is kept; the statement needs SET system_versioning_alter_history=KEEP (it is among the statements)"
                     .into(),
             );
         }

@@ -9,12 +9,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidesdb::internal::backup::{family_names, lock_for_reading};
+use tidesdb::internal::backup::{family_records, lock_for_reading};
 use tidesdb::internal::io::{DirectoryLock, Disk};
 use tidesdb::internal::types::{FamilyId, DICTIONARY};
 
 use crate::cli::{Dump, Shown};
 use crate::home::store_at;
+use crate::names::Names;
 use crate::output::{shown_name, Failure, Form, Out};
 use crate::{DAMAGED, DONE};
 
@@ -28,6 +29,8 @@ impl Shown {
 struct Around {
     dir: Option<PathBuf>,
     names: BTreeMap<FamilyId, String>,
+    /// The same as tables and indexes, where they are a server's.
+    words: BTreeMap<FamilyId, String>,
     /// Keeps writers away meanwhile.
     _lock: Option<Box<dyn DirectoryLock>>,
 }
@@ -36,7 +39,7 @@ impl Around {
     /// The store in `dir`, if there is one. A failure to lock it is noted on `err`.
     fn of(disk: &Arc<dyn Disk>, dir: &Path, err: &mut dyn Write) -> Around {
         if !dir.join("CURRENT").is_file() {
-            return Around { dir: None, names: BTreeMap::new(), _lock: None };
+            return Around { dir: None, names: BTreeMap::new(), words: BTreeMap::new(), _lock: None };
         }
         let lock = match lock_for_reading(disk, dir) {
             Ok(lock) => Some(lock),
@@ -46,15 +49,17 @@ impl Around {
             }
         };
         // Without them the numbers do.
-        let names = family_names(disk, dir).unwrap_or_default();
-        let names = names.into_iter().map(|(id, name)| (id, shown_name(&name))).collect();
-        Around { dir: Some(dir.to_path_buf()), names, _lock: lock }
+        let families = family_records(disk, dir).unwrap_or_default();
+        let known = Names::of(families.values().map(|(name, record)| (&name[..], &record[..])));
+        let words = families.iter().map(|(id, (name, _))| (*id, known.text(name))).collect();
+        let names = families.into_iter().map(|(id, (name, _))| (id, shown_name(&name))).collect();
+        Around { dir: Some(dir.to_path_buf()), names, words, _lock: lock }
     }
 
     /// A family in words.
     fn family(&self, id: FamilyId) -> String {
-        match self.names.get(&id) {
-            Some(name) => format!("'{name}' ({id})"),
+        match self.words.get(&id) {
+            Some(words) => format!("{words} ({id})"),
             None if id == DICTIONARY => "the dictionary".into(),
             None => format!("family {id}"),
         }

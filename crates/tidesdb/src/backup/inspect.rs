@@ -83,8 +83,20 @@ fn note(read: &mut LogRead, error: Error) -> Result<()> {
 /// The families' names from dictionary and log. Damage of either hides names, and is no error here.
 ///
 /// # Errors
-/// Of the manifest and `CURRENT`, I/O.
-pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
+/// Of the manifest and `CURRENT`; I/O.
+pub(super) fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, Vec<u8>>> {
+    let families = family_records(disk, dir)?;
+    Ok(families.into_iter().map(|(id, (name, _))| (id, name)).collect())
+}
+
+/// A family's name, and the record that its owner wrote.
+pub type NameAndRecord = (Vec<u8>, Vec<u8>);
+
+/// The same with the families' records.
+///
+/// # Errors
+/// Of the manifest and `CURRENT`; I/O.
+pub fn family_records(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyId, NameAndRecord>> {
     let versions = open_versions(disk, dir, OpenFor::Read)?;
     let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
     let (mut entries, _) =
@@ -102,14 +114,14 @@ pub fn family_names(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<FamilyI
         }
         Ok(())
     })?;
-    let mut names = BTreeMap::new();
+    let mut families = BTreeMap::new();
     for (key, (_, kind, value)) in &entries {
         let name = dictionary::family_name(key).filter(|_| !kind.is_tombstone());
         if let Some((name, Ok(entry))) = name.map(|name| (name, FamilyEntry::decode(value))) {
-            names.insert(entry.id, name.to_vec());
+            families.insert(entry.id, (name.to_vec(), entry.record));
         }
     }
-    Ok(names)
+    Ok(families)
 }
 
 /// The tables in the file `number` according to the manifest, with their levels, by place. A second copy of a

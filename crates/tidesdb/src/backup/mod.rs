@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, LeftOut, INFO};
-pub use self::inspect::{family_names, lock_for_reading, read_log, tables_of_file, LogRead};
+pub use self::inspect::{family_records, lock_for_reading, read_log, tables_of_file, LogRead};
 pub use self::part::{restore_part, Part};
 pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
