@@ -1,7 +1,8 @@
 //! The facts of the machine: figures without them mean nothing.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ pub struct Machine {
     pub kernel: String,
     /// The distribution.
     pub system: String,
-    /// The file system of the data directory.
+    /// The file system of the data directory, and the one below it where it lies on a loop device.
     pub file_system: String,
     /// Free bytes there.
     pub free_bytes: u64,
@@ -64,11 +65,35 @@ pub fn free_bytes(directory: &Path) -> u64 {
 }
 
 fn file_system(directory: &Path) -> String {
-    existing(directory)
-        .and_then(|path| Command::new("stat").args(["--file-system", "--format=%T"]).arg(path).output().ok())
+    let Some(path) = existing(directory) else { return "unknown".to_string() };
+    let device = fs::metadata(path).map_or(0, |found| found.dev());
+    let own = kind(path);
+    match behind_loop(Path::new("/sys/dev/block"), device) {
+        Some(file) if file.exists() => format!("{own} on a loop device over {}", kind(&file)),
+        Some(_) => format!("{own} on a loop device"),
+        None => own,
+    }
+}
+
+/// The kind of the file system that holds a path.
+fn kind(path: &Path) -> String {
+    Command::new("stat")
+        .args(["--file-system", "--format=%T"])
+        .arg(path)
+        .output()
+        .ok()
         .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string())
-        .unwrap_or_else(|| "unknown".to_string())
+        .map_or_else(
+            || "unknown".to_string(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_string(),
+        )
+}
+
+/// The file of a loop device, which may be out of sight here; none for another device.
+fn behind_loop(devices: &Path, device: u64) -> Option<PathBuf> {
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let name = fs::read_to_string(devices.join(format!("{major}:{minor}/loop/backing_file"))).ok()?;
+    Some(PathBuf::from(name.trim_end_matches('\n')))
 }
 
 /// The directory, or the nearest existing one above it.
@@ -86,5 +111,16 @@ mod tests {
         let machine = describe(Path::new("not/yet/made"));
         assert!(machine.cpus > 0 && machine.memory_bytes > 1 << 24 && machine.free_bytes > 0, "{machine:?}");
         assert_ne!(machine.file_system, "unknown");
+    }
+
+    #[test]
+    fn the_file_of_a_loop_device_is_found_by_its_number() {
+        let devices = tempfile::tempdir().unwrap();
+        let place = devices.path().join("7:3/loop");
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("backing_file"), "/mem/disk\n").unwrap();
+        let of = |major, minor| behind_loop(devices.path(), nix::sys::stat::makedev(major, minor));
+        assert_eq!(of(7, 3), Some("/mem/disk".into()));
+        assert_eq!(of(8, 3), None);
     }
 }

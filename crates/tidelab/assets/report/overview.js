@@ -42,6 +42,7 @@ function drawTop(host) {
     one.about ? el("p", { class: "about" }, one.about) : null,
     runFacts(),
     alarms.map((alarm) => el("p", { class: "alarm" }, alarm)),
+    one.conditions.length ? el("p", { class: "conditions" }, one.conditions.join(" ")) : null,
     one.notes.length ? el("ul", { class: "notes" }, one.notes.map((note) => el("li", {}, note))) : null,
     el("nav", { "aria-label": "Parts" }, parts.filter((part) => part.there()).map((part) =>
       el("a", { href: "#" + part.id, on: { click: (event) => jump(event, part.id) } }, part.title))));

@@ -6,6 +6,7 @@
 pub mod benchmark;
 pub mod compact;
 pub mod compare;
+pub mod conditions;
 pub mod csv_table;
 pub mod downsample;
 pub mod driver;

@@ -14,6 +14,7 @@ use tidelab_server::error::{io_error, Result};
 use tidelab_server::statistics::{Ratio, Spread};
 
 use super::compact;
+use super::conditions;
 use super::downsample::downsample;
 use super::driver;
 use super::groups::{merged, percentile_curve, Group, Summary};
@@ -143,6 +144,7 @@ fn view(kept: &Kept, directory: &Path, points: usize) -> Value {
         "metrics": run.metrics,
         "files": run.files,
         "texts": texts(folder, &run.files),
+        "conditions": conditions::of(run),
         "notes": run.notes,
         "problems": problems,
         "cells": lines,

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use tidelab_server::statistics::{Ratio, Verdict, FEWEST_FOR_A_VERDICT};
 
+use super::conditions;
 use super::driver::{self, NEAR};
 use super::groups::{Group, Summary};
 use super::page::Kept;
@@ -38,6 +39,10 @@ pub fn render(kept: &Kept) -> String {
             _ => String::new(),
         }
     );
+    let conditions = conditions::of(run);
+    if !conditions.is_empty() {
+        let _ = writeln!(text, "{}", conditions.join(" "));
+    }
     let mut head = None;
     let mut shown = Vec::new();
     for group in ordered(&summary) {

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use tidelab_server::error::{Error, Result};
 
+use super::conditions;
 use super::groups::{Group, Summary};
 use super::html;
 use super::page::Kept;
@@ -41,6 +42,8 @@ const ROW: f64 = 22.0;
 /// A line of the conditions below the bars, and how many letters fit into it.
 const FOOT_ROW: f64 = 15.0;
 const FOOT_LETTERS: usize = 140;
+/// Letters of a note there.
+const NOTE_LETTERS: usize = 160;
 /// Letters of a reason in the place of a bar.
 const REASON: usize = 90;
 /// Combinations of a chart at most: a chart of more is unreadable.
@@ -277,25 +280,58 @@ fn foot(kept: &Kept, summary: &Summary) -> String {
         let _ = write!(said, " Server {}.", versions.into_iter().collect::<Vec<_>>().join(", "));
     }
     let mut design = Vec::new();
-    scalars(&kept.run.design, &mut design);
+    scalars("", &kept.run.design, &mut design);
     if !design.is_empty() {
         let _ = write!(said, " {}.", design.join(", "));
     }
-    for sentence in std::iter::once(&kept.run.about).chain(&kept.run.notes).filter(|text| !text.is_empty()) {
+    for sentence in conditions::of(&kept.run) {
         let _ = write!(said, " {sentence}");
+    }
+    said + &notes(kept, summary)
+}
+
+/// The run's notes of all competitors, cut where they are long. Those of one are events of its cells: an unsteady
+/// warm-up is counted, others stay out of a picture.
+fn notes(kept: &Kept, summary: &Summary) -> String {
+    let mut said = String::new();
+    let names = summary.competitor.map_or(&[][..], |axis| &summary.axes[axis].values);
+    let is_of_one = |note: &str| {
+        let rest = names.iter().find_map(|name| note.strip_prefix(name.as_str()));
+        rest.is_some_and(|rest| rest.starts_with([':', ',', ' ']))
+    };
+    for note in kept.run.notes.iter().filter(|note| !is_of_one(note)) {
+        let cut: String = note.chars().take(NOTE_LETTERS).collect();
+        let end = match cut.len() < note.len() {
+            true => "\u{2026}",
+            false if cut.ends_with('.') => "",
+            false => ".",
+        };
+        let _ = write!(said, " {}{end}", cut.trim());
+    }
+    let unsteady = kept.run.notes.iter().filter(|note| note.contains(": not steady")).count();
+    if unsteady > 0 {
+        let _ = write!(
+            said,
+            " {unsteady} of {} measurements began before the rate was steady.",
+            kept.cells.len()
+        );
     }
     said
 }
 
-/// Numbers and words of a run's design, each after its name. Lists and what is not set are left out.
-fn scalars(design: &Value, found: &mut Vec<String>) {
+/// Numbers and words of a run's design, each after its name and that of its group. Lists, places, what the chart says
+/// already, and what is not set are left out.
+fn scalars(group: &str, design: &Value, found: &mut Vec<String>) {
     let Value::Object(fields) = design else { return };
-    for (name, value) in fields {
+    for (name, value) in
+        fields.iter().filter(|(name, _)| !matches!(name.as_str(), "rounds" | "reference" | "seed"))
+    {
+        let name = if group.is_empty() { name.clone() } else { format!("{group} {name}") };
         match value {
-            Value::Object(_) => scalars(value, found),
+            Value::Object(_) => scalars(&name, value, found),
             Value::Number(number) => found.push(format!("{name} {number}")),
-            Value::String(word) => found.push(format!("{name} {word}")),
-            Value::Bool(true) => found.push(name.clone()),
+            Value::String(word) if !word.contains('/') => found.push(format!("{name} {word}")),
+            Value::Bool(true) => found.push(name),
             _ => {}
         }
     }
@@ -388,10 +424,20 @@ mod tests {
         let mut kept = kept();
         kept.run.design =
             serde_json::json!({ "load": { "threads": 8, "only": [] }, "cache_bytes": 64, "options": null });
-        kept.run.notes = vec!["One engine reads around the page cache. ".repeat(8)];
+        kept.run.design["rules"] = "a/place".into();
+        kept.run.notes = [
+            "The memory was scaled by 0.5. ".repeat(8),
+            "A: loaded in 3 s".to_string(),
+            "B, round 2: not steady after 20 s".to_string(),
+        ]
+        .to_vec();
         let svg = draw(&kept, &chart("throughput", &[])).unwrap();
-        assert!(svg.contains("threads 8") && svg.contains("cache_bytes 64"), "{svg}");
+        for part in ["load threads 8", "cache_bytes 64", "scaled by 0.5", "1 of 12 measurements began before"]
+        {
+            assert!(svg.contains(part), "no {part} in {svg}");
+        }
         assert!(svg.matches("class=\"foot\"").count() >= 3, "several lines: {svg}");
+        assert!(!svg.contains("a/place") && !svg.contains("loaded in 3 s"), "{svg}");
     }
 
     #[test]

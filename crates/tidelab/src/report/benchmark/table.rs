@@ -4,6 +4,7 @@ use tidelab_server::statistics::{Ratio, Resolution, Verdict, FEWEST_FOR_A_VERDIC
 use tidelab_server::telemetry::machine::Machine;
 
 use super::{Benchmark, Line};
+use crate::report::conditions;
 use crate::run::{Measured, Role};
 
 /// More CPUs than these busy with other work make figures doubtful.
@@ -23,6 +24,7 @@ pub fn render(benchmark: &Benchmark, color: bool) -> String {
         .map_or("", |(axis, at)| summary.axes[axis].values[at].as_str());
     let mut all = load.heading();
     all.extend(machine_line(benchmark));
+    all.extend(Some(conditions::of(&benchmark.run).join(" ")).filter(|said| !said.is_empty()));
     all.push(String::new());
     all.extend(load.columns(reference));
     let mut above: Option<Vec<&str>> = None;
