@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Watch;
 use crate::error::{Error, Result};
 use crate::format::checksum;
-use crate::io::{Advice, Disk, OpenMode};
+use crate::io::{Advice, Disk, File, OpenMode};
 
 /// Bytes read and written at once.
 const CHUNK: usize = 1 << 20;
@@ -65,35 +65,36 @@ impl<'a> Copier<'a> {
     fn copy(&mut self, from: &Path, to: &Path, len: u64, sync: bool) -> Result<u32> {
         let source = self.disk.open(from, OpenMode::Read)?;
         let target = self.disk.open(to, OpenMode::Create)?;
-        source.advise(0, len, Advice::Sequential);
-        let (mut at, mut crc, mut unsynced) = (0, 0, 0);
-        while at < len {
-            self.watch.check()?;
-            let n = usize::try_from(len - at).unwrap_or(CHUNK).min(CHUNK);
-            self.buffer.resize(n, 0);
-            source.read_exact_at(&mut self.buffer, at)?;
-            crc = checksum::extend(crc, &self.buffer);
-            target.write_at(&self.buffer, at)?;
-            at += n as u64;
-            unsynced += n as u64;
+        let mut unsynced = 0;
+        let crc = self.read_through(&*source, len, |at, bytes| {
+            target.write_at(bytes, at)?;
+            unsynced += bytes.len() as u64;
             if sync && unsynced >= SYNC_EVERY {
                 target.sync_data()?;
                 unsynced = 0;
             }
-            self.count(n as u64)?;
-        }
+            Ok(())
+        })?;
         if sync {
             target.sync_data()?;
             target.advise(0, len, Advice::DontNeed);
         }
         Ok(crc)
     }
-}
 
-impl Copier<'_> {
     /// Reads the first `len` bytes at the pace of a copy; their CRC-32C.
     pub(super) fn read(&mut self, from: &Path, len: u64) -> Result<u32> {
         let source = self.disk.open(from, OpenMode::Read)?;
+        self.read_through(&*source, len, |_, _| Ok(()))
+    }
+
+    /// The same with each piece and its place given to `take`.
+    fn read_through(
+        &mut self,
+        source: &dyn File,
+        len: u64,
+        mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<u32> {
         source.advise(0, len, Advice::Sequential);
         let (mut at, mut crc) = (0, 0);
         while at < len {
@@ -102,6 +103,7 @@ impl Copier<'_> {
             self.buffer.resize(n, 0);
             source.read_exact_at(&mut self.buffer, at)?;
             crc = checksum::extend(crc, &self.buffer);
+            take(at, &self.buffer)?;
             at += n as u64;
             self.count(n as u64)?;
         }
@@ -130,20 +132,11 @@ impl Copier<'_> {
     }
 }
 
-/// Length and CRC-32C of a file.
+/// Length and CRC-32C of a file. Its bytes are not counted as progress.
 pub(super) fn sum(disk: &dyn Disk, path: &Path, watch: Watch<'_>) -> Result<(u64, u32)> {
-    let file = disk.open(path, OpenMode::Read)?;
-    let len = file.len()?;
-    let mut buffer = vec![0; usize::try_from(len).unwrap_or(CHUNK).min(CHUNK)];
-    let (mut at, mut crc) = (0, 0);
-    while at < len {
-        watch.check()?;
-        let n = usize::try_from(len - at).unwrap_or(CHUNK).min(CHUNK);
-        file.read_exact_at(&mut buffer[..n], at)?;
-        crc = checksum::extend(crc, &buffer[..n]);
-        at += n as u64;
-    }
-    Ok((len, crc))
+    let len = disk.open(path, OpenMode::Read)?.len()?;
+    let silent = Watch { progress: &|_, _| {}, ..watch };
+    Ok((len, Copier::new(disk, silent).read(path, len)?))
 }
 
 /// The whole of a small file.
