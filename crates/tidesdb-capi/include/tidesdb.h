@@ -748,7 +748,7 @@ int tidesdb_compact(tidesdb_family *family, tidesdb_txn *txn);
 int tidesdb_verify(tidesdb_family *family, tidesdb_txn *txn);
 
 /* Bytes in files that were written under other options than the family has now, or by an earlier build that did not say
- * under which: tidesdb_compact() rewrites them. Opens files that nobody has read yet. */
+ * under which: tidesdb_compact() rewrites them. Reads the end of each file once; damaged ones are not among them. */
 int tidesdb_family_old_form(tidesdb_family *family, uint64_t *bytes);
 
 typedef struct tidesdb_stats {

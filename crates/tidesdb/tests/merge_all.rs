@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use sim::{begin, open};
+use tidesdb::internal::io::faulty::{Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::{Compression, FamilyOptions, Options, SyncMode};
 
@@ -80,6 +81,61 @@ fn it_stops_no_writer() {
         written
     });
     assert_eq!(written, Ok(()));
+}
+
+/// Figures of old files read the end of each once, and are no place that meets damage.
+#[test]
+fn figures_of_old_files_read_each_end_once() {
+    let disk = FaultyDisk::new(1);
+    let options =
+        Options { compaction_threads: 0, target_file_size: 64 << 10, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let with = |compression| FamilyOptions { compression, ..FamilyOptions::default() };
+    let family = db.create_family(b"t", with(Compression::None)).expect("creates");
+    for n in 0..600u32 {
+        let mut txn = begin(&db);
+        txn.put(&family, &n.to_be_bytes(), &[7; 1_000]).expect("puts");
+        txn.commit().expect("commits");
+    }
+    db.compact(&family).expect("merges");
+    let mut ddl = db.ddl().expect("begins");
+    ddl.set_options(b"t", with(Compression::Zstd)).expect("changes");
+    ddl.commit().expect("commits");
+    db.close().expect("closes");
+
+    let tables = disk.files().into_iter().filter(|path| path.to_string_lossy().ends_with(".sst"));
+    let lengths = tables.map(|path| (disk.contents(&path).map_or(0, |bytes| bytes.len()), path));
+    let (len, largest) = lengths.max().expect("there are some");
+    assert!(disk.flip_bit(&largest, len as u64 - 10, 3), "its end is damaged");
+    let db = open(&disk, &options).expect("opens again");
+    let family = db.family(b"t").expect("there");
+    let all = db.family_stats(&family).expect("there").data_bytes;
+    let old = db.old_form_bytes(&family).expect("damage is met elsewhere");
+    assert!(old > 0 && old < all && old + len as u64 >= all, "{old} of {all}, {len} are damaged");
+    let fault = Fault { op: None, path: ".sst".into(), skip: 0, times: u64::MAX, failure: Failure::Eio };
+    disk.fail(fault);
+    assert_eq!(db.old_form_bytes(&family).expect("known"), old, "a poll reads nothing again");
+    assert_eq!(db.stats().corruptions, 0);
+}
+
+/// Times are those of merges that were done: a rate of both is the time of one.
+#[test]
+fn a_merge_that_fails_has_no_part_in_the_times() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &Options { compaction_threads: 0, ..sim::normal(SyncMode::None) }).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    for _ in 0..2 {
+        let mut txn = begin(&db);
+        txn.put(&family, b"k", b"v").expect("puts");
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+    disk.fail(Fault { op: Some(Op::Write), path: ".sst".into(), skip: 0, times: 1, failure: Failure::Eio });
+    db.compact(&family).expect_err("the disk fails");
+    let merges = || (db.stats().merge_times.count, db.stats().compaction_count);
+    assert_eq!(merges().0, 0);
+    db.compact(&family).expect("merges");
+    assert!(merges().0 > 0 && merges().0 == merges().1, "{:?}", merges());
 }
 
 /// A merged table in the last level is rewritten when its options have changed, and only then.

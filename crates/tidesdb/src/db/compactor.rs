@@ -85,8 +85,8 @@ impl Maintenance {
             pace: &pace,
             large_table: large_table_bound(&self.store.options_now()),
         });
-        self.store.stats.merge_times.end(begun);
         if let Ok(done) = &mut result {
+            self.store.stats.merge_times.end(begun);
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
         let record = told.end(&result, self.store.versions.disk().now_micros());
@@ -238,13 +238,11 @@ impl Maintenance {
     }
 
     /// Bytes of the family's tables written under other options than its present ones.
-    pub(crate) fn old_form_bytes(&self, family: &Family) -> Result<u64> {
+    pub(crate) fn old_form_bytes(&self, family: &Family) -> u64 {
         let (version, options) = (self.store.versions.current(), family.options());
-        let mut bytes = 0;
-        for (_, table) in version.family(family.id()).iter().flat_map(|levels| levels.tables()) {
-            bytes += if table.is_in_old_form(&options)? { table.meta().len } else { 0 };
-        }
-        Ok(bytes)
+        let levels = version.family(family.id());
+        let tables = levels.iter().flat_map(|levels| levels.tables()).map(|(_, table)| table);
+        tables.filter(|table| table.shows_old_form(&options)).map(|table| table.meta().len).sum()
     }
 
     /// Files of the family's last level written under other options than its present ones. Omits damaged

@@ -19,7 +19,7 @@ pub struct FamilyInfo {
     pub family: Arc<Family>,
     /// Its figures.
     pub stats: FamilyStats,
-    /// See [`Db::old_form_bytes`]; of a damaged family, the readable part.
+    /// See [`Db::old_form_bytes`].
     pub old_form_bytes: u64,
 }
 
@@ -82,12 +82,12 @@ impl Db {
     }
 
     /// Bytes in files written under other options than the family's present ones, or by an earlier build
-    /// without a record of its options. [`Db::compact`] rewrites them. Opens every table of the family not
-    /// yet read.
+    /// without a record of its options. [`Db::compact`] rewrites them. Omits damaged files. Reads the end of
+    /// each file once.
     pub fn old_form_bytes(&self, family: &Family) -> Result<u64> {
         self.store().check_open()?;
         family.check_live()?;
-        self.maintenance.old_form_bytes(family)
+        Ok(self.maintenance.old_form_bytes(family))
     }
 
     /// The name of a family; empty when there is none of this number.

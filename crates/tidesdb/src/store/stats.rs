@@ -38,6 +38,8 @@ pub struct Stats {
     pub batch_bytes: AtomicU64,
     /// The part of them in transactions between the begin of their `prepare` and their end.
     pub(crate) committing_bytes: AtomicU64,
+    /// And those of transactions that somebody outside decides, perhaps days later (XA PREPARE).
+    pub(crate) undecided_bytes: AtomicU64,
     /// Private batches of [`LARGE_BATCH`](crate::store::pressure::LARGE_BATCH) bytes or more.
     pub(crate) large_batches: AtomicU64,
     /// Runs written by transactions beyond the bound on memory.

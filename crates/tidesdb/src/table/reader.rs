@@ -13,7 +13,7 @@ use super::index::{partition_filter, IndexEntry};
 use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
 use super::read_ahead::Window;
-use super::{SsTableIterator, SsTableMeta, SsTableVersionIterator};
+use super::{SsTableIterator, SsTableMeta, SsTableOptions, SsTableVersionIterator};
 use crate::cache::work;
 use crate::cache::{BlockCache, BlockRef, CachePriority, FrameBuf, Reservation};
 use crate::error::{Error, Result};
@@ -56,6 +56,26 @@ pub struct SsTable {
     /// Its second copy.
     twin: Option<Arc<SsTable>>,
     opened: OnceLock<Box<Opened>>,
+    /// What figures have found out without opening it.
+    form: OnceLock<Form>,
+}
+
+/// Which options a table was written under.
+enum Form {
+    /// These; `None`: it does not say.
+    Known(Option<SsTableOptions>),
+    /// Its end is damaged.
+    Damaged,
+}
+
+/// A table's end as it was read.
+struct End {
+    file: Arc<dyn File>,
+    /// The last bytes of the table, from this offset in it on.
+    bytes: Vec<u8>,
+    start: u64,
+    footer: Footer,
+    properties: Properties,
 }
 
 impl fmt::Debug for SsTable {
@@ -76,7 +96,7 @@ impl SsTable {
             let alone = SsTableMeta { offset: 0, twin: 0, ..meta.clone() };
             SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.twin, alone)
         });
-        Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new() })
+        Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new(), form: OnceLock::new() })
     }
 
     /// The manifest's metadata of the table.
@@ -97,7 +117,28 @@ impl SsTable {
     /// True if it was written under other options than the present ones of `family`, or by an earlier build
     /// without recorded options. Opens the table.
     pub fn is_in_old_form(&self, family: &FamilyOptions) -> Result<bool> {
-        Ok(!self.properties()?.options.as_ref().is_some_and(|options| options.are_of(family)))
+        Ok(is_old(&self.properties()?.options, family))
+    }
+
+    /// The same for figures, which are asked for again and again: of a table that nobody has opened its end is read
+    /// once, and nothing of it stays. False where it cannot be read.
+    pub fn shows_old_form(&self, family: &FamilyOptions) -> bool {
+        if let Some(opened) = self.opened.get() {
+            return is_old(&opened.properties.options, family);
+        }
+        let form = match self.form.get() {
+            Some(form) => form,
+            None => match self.or_twin(self.read_end(), SsTable::read_end) {
+                Ok(end) => self.form.get_or_init(|| Form::Known(end.properties.options)),
+                Err(Error::Corruption { .. }) => self.form.get_or_init(|| Form::Damaged),
+                // Another time perhaps.
+                Err(_) => return false,
+            },
+        };
+        match form {
+            Form::Known(options) => is_old(options, family),
+            Form::Damaged => false,
+        }
     }
 
     /// True if `key` lies between the fence keys.
@@ -248,8 +289,9 @@ impl SsTable {
         }
     }
 
+    /// The table's footer and properties, checked.
     #[cold]
-    fn read_tail(&self) -> Result<&Opened> {
+    fn read_end(&self) -> Result<End> {
         let len = self.meta.len;
         let no_handle = BlockHandle::default();
         if len < FOOTER_LEN as u64 || self.meta.offset.checked_add(len).is_none() {
@@ -258,48 +300,57 @@ impl SsTable {
         let file = self.files.get(self.file)?;
         let tail_len = len.min(TAIL_READ);
         let tail_start = len - tail_len;
-        let mut tail = vec![0; tail_len as usize];
-        file.read_exact_at(&mut tail, self.meta.offset + tail_start)?;
+        let mut bytes = vec![0; tail_len as usize];
+        file.read_exact_at(&mut bytes, self.meta.offset + tail_start)?;
         let footer_at = BlockHandle { offset: len - FOOTER_LEN as u64, len: FOOTER_LEN as u64 };
-        let footer = Footer::decode(&tail[tail.len() - FOOTER_LEN..])
+        let footer = Footer::decode(&bytes[bytes.len() - FOOTER_LEN..])
             .map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != len || footer.family != self.meta.family {
             return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }
-        // A block that was read with the tail is opened from it.
-        let block = |handle: BlockHandle, kind| {
-            let stored = handle.offset.checked_sub(tail_start).and_then(|start| {
-                let end = handle.end()?.checked_sub(tail_start)?;
-                tail.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
-            });
-            match stored {
-                Some(stored) => self.decode_block(stored, handle, kind),
-                None => self.read(&*file, handle, kind),
-            }
-        };
-        let properties = block(footer.properties, BlockKind::Properties)?;
-        let properties =
-            Properties::decode(&properties).map_err(|damage| self.damage(footer.properties, damage))?;
-        if !self.meta.describes(&properties) {
+        let mut end = End { file, bytes, start: tail_start, footer, properties: Properties::default() };
+        let at = end.footer.properties;
+        let properties = self.block_at_end(&end, at, BlockKind::Properties)?;
+        end.properties = Properties::decode(&properties).map_err(|damage| self.damage(at, damage))?;
+        if !self.meta.describes(&end.properties) {
             return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }
+        Ok(end)
+    }
 
+    /// A block; one that was read with the table's end is opened from there.
+    fn block_at_end(&self, end: &End, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+        let stored = handle.offset.checked_sub(end.start).and_then(|start| {
+            let upto = handle.end()?.checked_sub(end.start)?;
+            end.bytes.get(usize::try_from(start).ok()?..usize::try_from(upto).ok()?)
+        });
+        match stored {
+            Some(stored) => self.decode_block(stored, handle, kind),
+            None => self.read(&*end.file, handle, kind),
+        }
+    }
+
+    #[cold]
+    fn read_tail(&self) -> Result<&Opened> {
+        let end = self.read_end()?;
+        let footer = &end.footer;
         let mut reservations = Vec::new();
         let mut resident = |handle: BlockHandle, kind| -> Result<Option<BlockRef>> {
             let bytes = usize::try_from(handle.len).unwrap_or(usize::MAX);
             let Some(reservation) = self.cache.reserve(bytes) else { return Ok(None) };
-            let block = block(handle, kind)?;
+            let block = self.block_at_end(&end, handle, kind)?;
             reservations.push(reservation);
             Ok(Some(block))
         };
         let top = match footer.top_in_cache {
             true => None,
-            false => resident(footer.top, top_kind(&footer))?,
+            false => resident(footer.top, top_kind(footer))?,
         };
         let filter = match footer.filter_layout {
             FilterLayout::Whole => resident(footer.filter, BlockKind::Filter)?,
             FilterLayout::None | FilterLayout::Partitioned => None,
         };
+        let (footer, properties) = (end.footer, end.properties);
         let opened = Opened { footer, properties, top, filter, _reservations: reservations };
         // When two threads open at once, one result is kept.
         Ok(self.opened.get_or_init(|| Box::new(opened)))
@@ -450,6 +501,10 @@ impl SsTable {
         }
         Error::corruption(self.files.path(self.file), offset, damage.0)
     }
+}
+
+fn is_old(written: &Option<SsTableOptions>, now: &FamilyOptions) -> bool {
+    !written.as_ref().is_some_and(|options| options.are_of(now))
 }
 
 /// Kind of the uppermost index block.
