@@ -39,10 +39,10 @@ pub struct Background {
 }
 
 /// The work of a thread.
-type Work = Box<dyn FnOnce() + Send>;
+pub(super) type Work = Box<dyn FnOnce() + Send>;
 
 /// Starts a thread with a name.
-type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
+pub(super) type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
 
 /// Wakes the compaction threads when the shape of a family changed.
 #[derive(Debug, Default)]
@@ -96,6 +96,11 @@ impl CompactionThreads {
         missing
     }
 
+    #[cfg(test)]
+    pub(super) fn wanted(&self) -> usize {
+        self.0.lock().wanted
+    }
+
     /// Counts threads as ended, with the store or for want of a start.
     fn ended(&self, threads: usize) {
         self.0.lock().running -= threads;
@@ -109,27 +114,27 @@ impl Background {
     }
 
     /// Changes the number of compaction threads. Surplus ones end at the end of their merge.
-    pub(crate) fn set_compaction_threads(&self, asked: usize) -> Result<()> {
+    pub(crate) fn set_compaction_threads(&self, asked: usize, spawn: &mut Spawn<'_>) -> Result<()> {
         let Some(maintenance) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
         if maintenance.closing.load(Ordering::Acquire) {
             return Ok(());
         }
         threads.retain(|thread| !thread.is_finished());
-        start_compactors(&maintenance, asked, &mut spawn_guarded, &mut threads)?;
+        start_compactors(&maintenance, asked, spawn, &mut threads)?;
         maintenance.work_signal.call();
         Ok(())
     }
 
     /// Starts the memory thread, unless it runs.
-    pub(crate) fn measure_memory(&self) -> Result<()> {
+    pub(crate) fn measure_memory(&self, spawn: &mut Spawn<'_>) -> Result<()> {
         let Some(measurer) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
         if measurer.closing.load(Ordering::Acquire) || self.measures.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let work = Box::new(move || measurer.memory_loop());
-        match start(MEASURER, work, &mut spawn_guarded) {
+        match start(MEASURER, work, spawn) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 self.measures.store(false, Ordering::Relaxed);
@@ -192,7 +197,7 @@ impl Background {
 
 const MEASURER: &str = "tdb-memory";
 
-fn spawn_guarded(name: &str, work: Work) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn spawn_guarded(name: &str, work: Work) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_string()).spawn(move || {
         let _guard = AbortOnPanic::new();
         work();

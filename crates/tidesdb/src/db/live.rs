@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::db::background::{spawn_guarded, Spawn};
 use crate::db::Db;
 use crate::error::Result;
 use crate::options::live::LiveOptions;
@@ -20,20 +21,31 @@ impl Db {
     /// too, once this returns with [`SyncMode::Full`]. A weaker mode does not apply to commits prepared under
     /// the stricter one.
     pub fn set_live_options(&self, to: &LiveOptions) -> Result<()> {
+        self.set_live_options_with(to, &mut spawn_guarded)
+    }
+
+    fn set_live_options_with(&self, to: &LiveOptions, spawn: &mut Spawn<'_>) -> Result<()> {
         let store = &self.store;
         store.check_mode()?;
         let _one = store.live_change.lock();
         let before = store.live.get();
         to.over(&store.options).validate()?;
-        if to.compaction_threads != before.compaction_threads {
-            self.background.set_compaction_threads(to.compaction_threads)?;
+        // First all that can fail. To end threads cannot.
+        let (had, wants) = (before.compaction_threads, to.compaction_threads);
+        let mut done = Ok(());
+        if wants > had {
+            done = self.background.set_compaction_threads(wants, spawn);
         }
         if to.max_memory > 0 {
-            self.background.measure_memory()?;
+            done = done.and_then(|()| self.background.measure_memory(spawn));
         }
-        if let Err(error) = store.change_sync_mode(to.sync_mode) {
-            self.background.set_compaction_threads(before.compaction_threads)?;
-            return Err(error);
+        done = done.and_then(|()| store.change_sync_mode(to.sync_mode));
+        if wants > had && done.is_err() {
+            self.background.set_compaction_threads(had, spawn)?;
+        }
+        done?;
+        if wants < had {
+            self.background.set_compaction_threads(wants, spawn)?;
         }
         store.live.set(to);
         store.choose_sync_interval();
@@ -134,5 +146,32 @@ mod tests {
         assert!(durable < visible);
         db.store.live_snapshots(visible);
         assert!(db.store.refresh_oldest_snapshot() <= durable);
+    }
+
+    /// The thread that measures memory cannot be started: the one that compacts ends again.
+    #[test]
+    fn a_thread_that_cannot_be_started_leaves_the_options_and_the_threads_as_they_were() {
+        let options = Options { compaction_threads: 0, ..Options::default() };
+        let db = Db::open_on(FaultyDisk::new(1).shared(), "/s", options, None).expect("opens");
+        let before = db.live_options();
+        let mut to = db.live_options();
+        (to.compaction_threads, to.max_memory) = (1, 1 << 30);
+        let mut started = Vec::new();
+        let refused = db.set_live_options_with(&to, &mut |name, work| {
+            started.push(name.to_string());
+            if started.len() > 1 {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            spawn_guarded(name, work)
+        });
+        let error = refused.expect_err("no thread").to_string();
+        assert!(error.contains("tdb-memory"), "{error}");
+        assert_eq!((started.len(), db.live_options()), (2, before));
+        assert_eq!(db.maintenance.compaction_threads.wanted(), 0);
+        db.set_live_options(&to).expect("now it can");
+        assert_eq!(db.maintenance.compaction_threads.wanted(), 1);
+        to.compaction_threads = 0;
+        db.set_live_options(&to).expect("to end one cannot fail");
+        assert_eq!(db.maintenance.compaction_threads.wanted(), 0);
     }
 }
