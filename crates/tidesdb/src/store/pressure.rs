@@ -152,8 +152,7 @@ impl Store {
         bytes / self.stats.commits.load(Relaxed).max(1)
     }
 
-    /// Bound on the changes of all transactions before their end, in bytes: a write buffer, or less under a
-    /// small bound.
+    /// Bound on the changes of all open transactions, in bytes: a write buffer, or less under a small bound.
     pub(crate) fn memory_of_transactions(&self) -> u64 {
         let (buffer, bound) = (self.live.write_buffer_size() as u64, self.live.max_memory() / 8);
         if bound == 0 {
@@ -166,7 +165,8 @@ impl Store {
     /// Bytes of changes a transaction may keep in memory, once it has more than [`LARGE_BATCH`].
     pub(crate) fn share_of_transaction(&self) -> usize {
         let all = self.stats.batch_bytes.load(Relaxed);
-        let open = all.saturating_sub(self.stats.committing_bytes.load(Relaxed));
+        let others = &[&self.stats.committing_bytes, &self.stats.undecided_bytes];
+        let open = others.iter().fold(all, |open, other| open.saturating_sub(other.load(Relaxed)));
         let most = self.memory_of_transactions();
         if open <= most {
             return usize::MAX;

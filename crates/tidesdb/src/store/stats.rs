@@ -52,7 +52,7 @@ pub struct Stats {
     pub commit_times: Latency,
     /// Flushes.
     pub flush_times: Latency,
-    /// Merges, and rewrites of files.
+    /// Merges, and rewrites of files, that were done.
     pub merge_times: Latency,
     /// Failed flushes; each is tried again.
     pub flush_failures: AtomicU64,

@@ -90,6 +90,7 @@ impl Transactions {
     fn keep_recovered(&self, xid: Vec<u8>, recovered: Recovered) {
         let (id, bytes) = (recovered.xa_prepared.id, recovered.xa_prepared.batch.body().len());
         self.store.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
+        self.store.stats.undecided_bytes.fetch_add(bytes as u64, Relaxed);
         if self.recovered.lock().insert(xid, recovered).is_some() {
             self.store.log(LogLevel::Error, &format!("prepared transaction {id} has the xid of another"));
         }
@@ -127,7 +128,9 @@ impl Transactions {
     /// xid. After an error the transaction is still there.
     pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
         let Some(recovered) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        self.store.stats.batch_bytes.fetch_sub(recovered.xa_prepared.batch.body().len() as u64, Relaxed);
+        let bytes = recovered.xa_prepared.batch.body().len() as u64;
+        self.store.stats.batch_bytes.fetch_sub(bytes, Relaxed);
+        self.store.stats.undecided_bytes.fetch_sub(bytes, Relaxed);
         let result = if commit {
             self.wake(&recovered.xa_prepared).and_then(|mut prepared| {
                 self.order(&mut prepared);
@@ -174,6 +177,45 @@ mod tests {
         txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
         txn.put(&db.family(b"t").expect("there"), key, b"value").expect("puts");
         txn
+    }
+
+    /// Nobody waits for memory that those have who wait for a decision: it may come in days.
+    #[test]
+    fn undecided_transactions_keep_no_other_one_back() {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let family = db.family(b"t").expect("there");
+        let with_row = |n: u8, len: usize| {
+            let mut txn = with_change(&db, &[n]);
+            txn.put(&family, &[n, 0], &vec![n; len]).expect("puts");
+            txn
+        };
+        let mut undecided = Vec::new();
+        for n in 0..4 {
+            let mut txn = with_row(n, 100 << 10);
+            txn.prepare_xa(&[n]).expect("prepares");
+            undecided.push(txn);
+        }
+        // Of a megabyte for all.
+        let waits = || {
+            drop([with_row(8, 400 << 10), with_row(9, 400 << 10)]);
+            db.store().stats.backpressure_waits.load(Relaxed)
+        };
+        assert_eq!(waits(), 0, "the connections are there");
+        drop(undecided.split_off(2));
+        assert_eq!(waits(), 0, "the connections are gone");
+
+        let sums = || {
+            let stats = &db.store().stats;
+            (stats.batch_bytes.load(Relaxed), stats.undecided_bytes.load(Relaxed))
+        };
+        assert!(sums().0 > 400 << 10 && sums().0 == sums().1, "{:?}", sums());
+        for txn in &mut undecided {
+            txn.commit().expect("commits");
+        }
+        (2..4).for_each(|n| assert!(db.rollback_by_xid(&[n]).expect("rolls back")));
+        assert_eq!(sums(), (0, 0));
     }
 
     /// An epoch out of ids goes on with those of the next epoch, and the next must not use them again.

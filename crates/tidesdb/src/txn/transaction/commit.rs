@@ -1,5 +1,6 @@
 //! The ends of a transaction: prepare, order and finish; XA PREPARE and its decision; rollback.
 
+use super::published::Part;
 use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
 use crate::options::SyncMode;
@@ -36,11 +37,11 @@ impl Transaction {
         self.require_active()?;
         if !self.batch.is_empty() {
             self.lock_rest()?;
-            self.published.set_committing(&self.store, true);
+            self.published.set_part(&self.store, Part::Committing);
             let mut prepared = self
                 .transactions
                 .prepare(&self.batch, xid, self.outcome.sync, &self.owner, self.max_wait)
-                .inspect_err(|_| self.published.set_committing(&self.store, false))?;
+                .inspect_err(|_| self.published.set_part(&self.store, Part::Open))?;
             if self.options.unlocked {
                 prepared.needs_no_sync();
             }
@@ -75,6 +76,7 @@ impl Transaction {
             self.outcome.has_files = self.batch.runs().has_files();
             self.batch.clear();
             self.count(bytes);
+            self.published.set_part(&self.store, Part::Undecided);
             if self.outcome.has_files {
                 // The transaction's own runs, where `prepare` made others of them.
                 self.store.unlink_unused();
@@ -92,6 +94,7 @@ impl Transaction {
         if let Some(xa_prepared) = &self.outcome.xa_prepared {
             self.outcome.prepared = Some(self.transactions.wake(xa_prepared)?);
             self.outcome.xa_prepared = None;
+            self.published.set_part(&self.store, Part::Committing);
         }
         Ok(())
     }
@@ -144,6 +147,7 @@ impl Transaction {
         };
         if result.is_err() && undecided.is_some() {
             self.outcome.xa_prepared = undecided;
+            self.published.set_part(&self.store, Part::Undecided);
             return result;
         }
         // It keeps the runs' files.
@@ -157,7 +161,7 @@ impl Transaction {
         let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
         self.batch.clear();
         self.count(0);
-        self.published.set_committing(&self.store, false);
+        self.published.set_part(&self.store, Part::Open);
         self.outcome.xid.clear();
         self.undo.clear();
         self.locks.clear();

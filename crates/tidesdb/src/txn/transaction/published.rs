@@ -15,25 +15,46 @@ fn is_large(before: usize, now: usize) -> bool {
     before < LARGE_BATCH && now >= LARGE_BATCH
 }
 
+/// Which part of all batches a transaction's is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It has more changes to come, or waits for its client.
+    Open,
+    /// It is between the begin of `prepare` and its end.
+    Committing,
+    /// It is XA-prepared.
+    Undecided,
+}
+
+impl Part {
+    fn counter(self, store: &Store) -> Option<&AtomicU64> {
+        match self {
+            Part::Open => None,
+            Part::Committing => Some(&store.stats.committing_bytes),
+            Part::Undecided => Some(&store.stats.undecided_bytes),
+        }
+    }
+}
+
 /// A transaction's place in the list of all, its counter of changes, and its part of the store's counter of
 /// batches.
 ///
 /// Every change of the batch goes through `changed`. The store's counter holds exactly `counted` bytes of
 /// this transaction: within [`COUNT_STEP`] of the batch's size, and 0 after the end. So does the counter of
-/// committing transactions while `committing`.
+/// its part.
 #[derive(Debug)]
 pub(super) struct Published {
     pub(super) entry: Registered,
     /// Grows with every write and undo.
     pub(super) changes: Arc<AtomicU64>,
     counted: usize,
-    committing: bool,
+    part: Part,
 }
 
 impl Published {
     /// Of a transaction without changes.
     pub(super) fn new(entry: Registered) -> Published {
-        Published { entry, changes: Arc::new(AtomicU64::new(0)), counted: 0, committing: false }
+        Published { entry, changes: Arc::new(AtomicU64::new(0)), counted: 0, part: Part::Open }
     }
 
     /// The batch was changed and has `size` bytes in memory now.
@@ -53,8 +74,8 @@ impl Published {
             // Wraps where it shrinks: the sum is right.
             let more = (size as u64).wrapping_sub(self.counted as u64);
             store.stats.batch_bytes.fetch_add(more, Ordering::Relaxed);
-            if self.committing {
-                store.stats.committing_bytes.fetch_add(more, Ordering::Relaxed);
+            if let Some(counter) = self.part.counter(store) {
+                counter.fetch_add(more, Ordering::Relaxed);
             }
             let large = &store.stats.large_batches;
             if is_large(self.counted, size) {
@@ -66,9 +87,11 @@ impl Published {
         }
     }
 
-    /// Adds `bytes` to this batch's part of the store's counter of batches, unless the sum would exceed
-    /// `most`.
-    pub(super) fn reserve(&mut self, store: &Store, bytes: usize, most: u64) -> bool {
+    /// Adds `bytes` to this batch's part of the store's counter of batches, unless the sum would exceed its bound.
+    /// Undecided transactions do not count: nobody can wait for their end.
+    pub(super) fn reserve(&mut self, store: &Store, bytes: usize) -> bool {
+        let undecided = store.stats.undecided_bytes.load(Ordering::Relaxed);
+        let most = store.memory_of_transactions().saturating_add(undecided);
         let more = |all: u64| all.checked_add(bytes as u64).filter(|all| *all <= most);
         let counter = &store.stats.batch_bytes;
         let reserved = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
@@ -83,14 +106,18 @@ impl Published {
         reserved
     }
 
-    /// The transaction begins to commit, or stops.
+    /// The transaction goes to another part.
     #[inline]
-    pub(super) fn set_committing(&mut self, store: &Store, committing: bool) {
-        if self.committing != committing && self.counted > 0 {
+    pub(super) fn set_part(&mut self, store: &Store, part: Part) {
+        if self.part != part && self.counted > 0 {
             let bytes = self.counted as u64;
-            let more = if committing { bytes } else { bytes.wrapping_neg() };
-            store.stats.committing_bytes.fetch_add(more, Ordering::Relaxed);
+            if let Some(left) = self.part.counter(store) {
+                left.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            if let Some(entered) = part.counter(store) {
+                entered.fetch_add(bytes, Ordering::Relaxed);
+            }
         }
-        self.committing = committing;
+        self.part = part;
     }
 }

@@ -152,15 +152,14 @@ impl Transaction {
     /// done so. False if nobody does for a while, perhaps because all wait for their clients or for this
     /// transaction's locks. The changes then go to a run.
     fn wait_for_memory(&mut self, bytes: usize) -> Result<bool> {
-        let most = self.store.memory_of_transactions();
-        if self.published.reserve(&self.store, bytes, most) {
+        if self.published.reserve(&self.store, bytes) {
             return Ok(true);
         }
         if self.batch.size() > LARGE_BATCH {
             self.spill(&[])?;
         }
         let Transaction { store, published, owner, max_wait, .. } = self;
-        store.wait_for_transactions(*max_wait, owner, || published.reserve(store, bytes, most))
+        store.wait_for_transactions(*max_wait, owner, || published.reserve(store, bytes))
     }
 
     /// Writes a row to a run, its large values directly from the caller's memory.
