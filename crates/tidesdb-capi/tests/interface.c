@@ -1253,6 +1253,48 @@ static void ddl_groups(void) {
   OK(tidesdb_close(db));
 }
 
+/* The work of a cursor's reads, in files with 1,000 rows; a hundred are deleted in the memtable. */
+static void work_of_reads(tidesdb_db *db, tidesdb_family *family) {
+  tidesdb_cursor *cursor = make_cursor(family), *other = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db);
+  uint64_t blocks = 0, blocks_read = 0, read_time = 0, passed = 0, before;
+  tidesdb_read_work numbers;
+  tidesdb_slice value;
+  numbers.blocks = &blocks;
+  numbers.blocks_read = &blocks_read;
+  numbers.read_time = &read_time;
+  numbers.passed = &passed;
+  numbers.units = 1000;
+  OK(get(other, txn, "0500", TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(blocks == 0 && passed == 0);
+  tidesdb_cursor_set_work(cursor, &numbers);
+  OK(get(cursor, txn, "0500", TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(blocks > 0 && blocks_read <= blocks);
+  before = blocks;
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_FIRST, NULL, 0, NULL, TIDESDB_READ_SNAPSHOT));
+  while (tidesdb_cursor_next(cursor) == TIDESDB_OK)
+    ;
+  CHECK(blocks > before && passed >= 100);
+  /* In the program's units, thousandths of a microsecond here. */
+  CHECK(blocks_read == 0 || read_time % 1000 == 0);
+  before = blocks;
+  OK(get(other, txn, "0600", TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(blocks == before);
+  /* Numbers that are not all there change nothing. */
+  numbers.passed = NULL;
+  tidesdb_cursor_set_work(cursor, &numbers);
+  CHECK(strlen(tidesdb_last_error()) > 0);
+  OK(get(cursor, txn, "0700", TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(blocks > before);
+  before = blocks;
+  tidesdb_cursor_set_work(cursor, NULL);
+  OK(get(cursor, txn, "0800", TIDESDB_READ_SNAPSHOT, &value));
+  CHECK(blocks == before);
+  tidesdb_txn_free(txn);
+  tidesdb_cursor_close(cursor);
+  tidesdb_cursor_close(other);
+}
+
 static void insight(void) {
   tidesdb_db *db = open_at(path);
   tidesdb_family *family = make_family(db, "f");
@@ -1276,6 +1318,20 @@ static void insight(void) {
     CHECK(rows >= 250 && rows <= 2000);
     OK(tidesdb_flush(db));
   }
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  for (i = 100; i < 200; i++) {
+    snprintf(key, sizeof key, "%04d", i);
+    OK(change(txn, family, TIDESDB_DELETE, key, NULL));
+  }
+  OK(tidesdb_txn_commit(txn));
+  work_of_reads(db, family);
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  for (i = 100; i < 200; i++) {
+    snprintf(key, sizeof key, "%04d", i);
+    OK(put(txn, family, key, value));
+  }
+  OK(tidesdb_txn_commit(txn));
+  OK(tidesdb_flush(db));
   OK(tidesdb_family_get_stats(family, &stats));
   CHECK(stats.struct_size == sizeof stats);
   CHECK(stats.entries >= 1000 && stats.data_bytes > 0 && stats.mean_row_bytes > 0 && stats.runs >= 1);

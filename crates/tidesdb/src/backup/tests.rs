@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{restore, verify, BackupFile, BackupInfo, BackupOptions, Watch};
 use crate::db::Db;
 use crate::error::Error;
+use crate::io::faulty::{Failure, Fault, Op};
 use crate::io::{Disk, FaultyDisk, OpenMode, RealDisk};
 use crate::options::{Compression, FamilyOptions, Options};
 use crate::txn::transaction::{ReadMode, TransactionOptions};
@@ -260,6 +261,26 @@ fn a_damaged_table_is_left_out_on_request_and_the_others_are_restored() {
         assert_eq!(rows(&restored, b"shop/u\0p").expect("reads"), 200, "{kind}");
         let sick = rows(&restored, b"shop/t\0p").expect_err("no row is missing silently").to_string();
         assert!(sick.contains(name), "{kind}: {sick}");
+    }
+}
+
+/// Want of descriptors is no damage: the table would be missing in the backup for nothing.
+#[test]
+fn a_table_that_cannot_be_opened_now_is_not_left_out() {
+    for links in [false, true] {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        fill(&db, 0);
+        db.flush().expect("flushes");
+        db.close().expect("closes");
+        // Nothing of the file is known.
+        let db = open(&disk);
+        let path = format!("{STORE}/");
+        disk.fail(Fault { op: Some(Op::Open), path, skip: 0, times: u64::MAX, failure: Failure::Emfile });
+        let error = without_damaged(&db, links).expect_err("it fails").to_string();
+        assert!(error.contains("Too many open files"), "{links}: {error}");
+        disk.heal();
+        assert!(without_damaged(&db, links).expect("it is complete").left_out.is_empty());
     }
 }
 

@@ -79,6 +79,10 @@ pub enum Failure {
     Enospc,
     /// The quota is used up; else as [`Failure::Enospc`].
     Edquot,
+    /// No descriptor is left.
+    Emfile,
+    /// The call panics.
+    Panic,
     /// A read gives fewer bytes than asked for, at least one. Other calls do not care.
     ShortRead,
     /// A sync reports success and persists nothing, now or later: for tests that must notice it.
@@ -92,7 +96,8 @@ impl Failure {
             Failure::Eio => Some(libc::EIO),
             Failure::Enospc => Some(libc::ENOSPC),
             Failure::Edquot => Some(libc::EDQUOT),
-            Failure::ShortRead | Failure::Lie => None,
+            Failure::Emfile => Some(libc::EMFILE),
+            Failure::ShortRead | Failure::Lie | Failure::Panic => None,
         }
     }
 }

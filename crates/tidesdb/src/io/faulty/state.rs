@@ -128,6 +128,7 @@ impl FaultyState {
                 continue;
             }
             fault.times -= 1;
+            assert!(fault.failure != Failure::Panic, "a call that panics");
             return Ok(Some(fault.failure));
         }
         Ok(None)

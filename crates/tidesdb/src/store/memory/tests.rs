@@ -5,9 +5,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::cache::{CachePriority, FrameBuf};
 use crate::db::Db;
+use crate::io::faulty::{Failure, Fault, Op};
 use crate::io::FaultyDisk;
 use crate::lock::{LockManager, LockOwner, MonotonicClock};
-use crate::options::Options;
+use crate::options::{FamilyOptions, Options};
+use crate::txn::transaction::TransactionOptions;
 
 const MB: u64 = 1 << 20;
 
@@ -54,6 +56,40 @@ fn the_cache_gives_way_to_large_rows_and_gets_its_size_back() {
     assert!(store.take_for_row(21 * MB as usize).is_err(), "not even alone");
     let unbounded = open(Options { max_memory: 0, ..options() });
     unbounded.store().take_for_row(1 << 30).expect("no bound");
+}
+
+#[test]
+fn a_row_beyond_a_bound_that_shrank_is_refused() {
+    let db = open(options());
+    let store = db.store();
+    let large = store.take_for_row(13 * MB as usize).expect("fits");
+    let mut smaller = store.live.get();
+    (smaller.max_memory, smaller.block_cache_size) = (60 * MB, 8 * MB as usize);
+    db.set_live_options(&smaller).expect("changes");
+    let error = store.take_for_row(MB as usize).expect_err("less than nothing is left").to_string();
+    assert!(error.contains(" 0 "), "{error}");
+    drop(large);
+    store.take_for_row(MB as usize).expect("fits");
+}
+
+#[test]
+fn a_panic_while_a_large_row_is_written_keeps_none_of_its_memory() {
+    let disk = FaultyDisk::new(1);
+    let db = Db::open_on(disk.shared(), "/s", options(), None).expect("opens");
+    db.stop_background();
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let row = vec![7; 13 * MB as usize];
+    let write = || {
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.statement_begin(true, Duration::from_secs(20)).expect("statement");
+        txn.put(&family, b"k", &row)
+    };
+    write().expect("it fits");
+    disk.fail(Fault { op: Some(Op::Write), path: "/s".into(), skip: 0, times: 1, failure: Failure::Panic });
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).expect_err("the disk panics");
+    assert_eq!(*db.store().memory_bound.rows.lock(), 0);
+    write().expect("it fits again");
 }
 
 #[test]
