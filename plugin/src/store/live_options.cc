@@ -18,6 +18,8 @@ constexpr ulonglong MB = 1024 * 1024;
 /* One change at a time reads the options and sets them. */
 std::mutex changes;
 bool budget_is_set;
+/* By MemorySize: what the variable shows of the last change. */
+ulonglong last_sizes[3];
 
 class GlobalVariablesUnlocked {
  public:
@@ -97,12 +99,12 @@ bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit
   return false;
 }
 
-bool change_memory_size(MemorySize which, ulonglong *value) {
+static bool change_size_of_store(MemorySize which, ulonglong value) {
   const GlobalVariablesUnlocked unlocked;
   std::lock_guard<std::mutex> guard(changes);
   bool budget_is_given;
   tidesdb_memory_plan plan;
-  if (plan_sizes(which, *value, &budget_is_given, &plan)) return true;
+  if (plan_sizes(which, value, &budget_is_given, &plan)) return true;
   const bool failed = set([&plan](tidesdb_live_options *options) {
     options->max_memory = plan.max_memory;
     options->block_cache_size = plan.block_cache_size;
@@ -110,7 +112,15 @@ bool change_memory_size(MemorySize which, ulonglong *value) {
   });
   if (failed) return true;
   budget_is_set = budget_is_given;
-  if (which == MemorySize::WRITE_BUFFER) *value = plan.write_buffer_size;
+  last_sizes[static_cast<size_t>(which)] = which == MemorySize::WRITE_BUFFER ? plan.write_buffer_size : value;
+  return false;
+}
+
+bool change_memory_size(MemorySize which, ulonglong *value) {
+  if (change_size_of_store(which, *value)) return true;
+  /* Another connection may have changed it since. */
+  std::lock_guard<std::mutex> guard(changes);
+  *value = last_sizes[static_cast<size_t>(which)];
   return false;
 }
 
