@@ -13,6 +13,7 @@
     pushdown.cc  conditions on entries, multi-range read
     unique_lookups.cc  insertion into an empty table without lookups
     virtual_indexes.cc  indexes over virtual columns, where the session's values are others
+    repair.cc  REPAIR, which leaves out no row
     unchecked_keys.cc  UNIQUE over long columns, WITHOUT OVERLAPS, where the server does not look
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
@@ -57,6 +58,7 @@ class AlterContext;
 struct AlterPlan;
 class BulkLoad;
 class DdlGroup;
+class MergeSort;
 struct SampleSize;
 }  // namespace tidesdb
 
@@ -86,6 +88,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   bool get_error_message(int error, String *text) override;
   void print_error(int error, myf flags) override;
+  bool is_fatal_error(int error, uint flags) override;
 
   /* --- foreign.cc --- */
   char *get_foreign_key_create_info() override;
@@ -253,6 +256,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int refuse_own_files();
   /* repair.cc */
   int say_differences(THD *thd);
+  int say_duplicates(THD *thd, uint index, tidesdb_txn *txn, tidesdb::MergeSort *keys);
+  int say_unfit_rows(THD *thd);
+  bool is_checked_by_server(uint index) const;
+  bool is_excluding(uint index, const uchar *record);
   /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status
      than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
   int look_at_rows(tidesdb_txn *txn, const std::function<int(Slice)> &look);
