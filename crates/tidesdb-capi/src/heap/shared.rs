@@ -383,6 +383,55 @@ mod tests {
         assert_eq!((slices.run(5), slices.run(6)), (Ok(100), Err(5)));
     }
 
+    const CHILD: &str = "SHARED_HEAP_TEST_CHILD";
+
+    fn writable_bytes() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).expect("there");
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+    }
+
+    /// The child of the test: the kernel counts what is writable against a bound, as it does without overcommitment.
+    #[test]
+    fn other_process() {
+        const PIECE: usize = 1 << 20;
+        if std::env::var(CHILD).is_err() {
+            return;
+        }
+        let before = writable_bytes();
+        assert!(!Region::reserve().is_null());
+        assert!(writable_bytes() - before < REGION / 2, "a region is not writable as a whole");
+        let most = (writable_bytes() + (32 << 20)) as libc::rlim_t;
+        let bound = libc::rlimit { rlim_cur: most, rlim_max: most };
+        // SAFETY: the kernel reads the bound.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &bound) }, 0);
+        let mut pieces = Vec::new();
+        while pieces.len() < 100 {
+            let piece = take(PIECE);
+            if piece.at.is_null() {
+                break;
+            }
+            // SAFETY: the piece has so many bytes.
+            unsafe { piece.at.write_bytes(7, PIECE) };
+            pieces.push(piece.at);
+        }
+        assert!((20..40).contains(&pieces.len()), "{} pieces of 32", pieces.len());
+        // SAFETY: they are pieces of this size.
+        pieces.into_iter().for_each(|at| unsafe { give_back(at, PIECE) });
+        assert!(!take(16 * PIECE).at.is_null(), "they are there for others");
+        std::process::exit(99);
+    }
+
+    #[test]
+    fn a_kernel_without_overcommitment_gives_what_is_used_and_no_more() {
+        let child = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "heap::shared::tests::other_process", "--nocapture", "--test-threads=1"])
+            .env(CHILD, "1")
+            .output()
+            .expect("runs");
+        assert_eq!(child.status.code(), Some(99), "{}", String::from_utf8_lossy(&child.stderr));
+    }
+
     #[test]
     fn only_whole_pages_of_a_run_are_given_to_the_kernel() {
         for page in [4096, SLICE, 4 * SLICE, 64 * SLICE] {
