@@ -83,8 +83,8 @@ pub enum Op {
 }
 
 /// The kind byte of an entry in logs, memtables and blocks. The low three bits are the operation; one bit
-/// each follows for "may overwrite", "has an expiry" and "value is a value-log pointer". The two highest bits
-/// are zero; in the log they are a `CountEffect`.
+/// each follows for "may overwrite" and "has an expiry". Bit 5 is reserved for pointers to values: nothing writes it, and
+/// it is refused. The two highest bits are zero; in the log they are a `CountEffect`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -99,12 +99,12 @@ impl Kind {
     const OP: u8 = 0b0000_0111;
     const MAY_OVERWRITE: u8 = 0b0000_1000;
     const EXPIRY: u8 = 0b0001_0000;
-    const VALUE_LOG: u8 = 0b0010_0000;
+    const RESERVED: u8 = 0b1110_0000;
 
-    /// Decodes a stored byte; `None` for a byte unknown to every version of the format.
+    /// Decodes a stored byte; `None` for a byte unknown to this build.
     pub const fn from_byte(byte: u8) -> Option<Kind> {
         let op = byte & Self::OP;
-        if byte & 0b1100_0000 == 0 && op >= Op::Put as u8 && op <= Op::SingleDelete as u8 {
+        if byte & Self::RESERVED == 0 && op >= Op::Put as u8 && op <= Op::SingleDelete as u8 {
             Some(Kind(byte))
         } else {
             None
@@ -163,19 +163,12 @@ impl Kind {
     pub const fn has_expiry(self) -> bool {
         self.0 & Self::EXPIRY != 0
     }
-
-    /// True if the value is a pointer into the value log.
-    pub const fn is_value_pointer(self) -> bool {
-        self.0 & Self::VALUE_LOG != 0
-    }
 }
 
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.op())?;
-        for (bit, name) in
-            [(self.may_overwrite(), "+over"), (self.has_expiry(), "+ttl"), (self.is_value_pointer(), "+vlog")]
-        {
+        for (bit, name) in [(self.may_overwrite(), "+over"), (self.has_expiry(), "+ttl")] {
             if bit {
                 f.write_str(name)?;
             }
@@ -312,7 +305,7 @@ mod tests {
         for byte in 0..=255u8 {
             match Kind::from_byte(byte) {
                 Some(kind) => assert_eq!(kind.byte(), byte),
-                None => assert!(byte & 7 == 0 || byte & 7 > 3 || byte & 0xc0 != 0),
+                None => assert!(byte & 7 == 0 || byte & 7 > 3 || byte & 0xe0 != 0),
             }
         }
         for byte in 0..=255u8 {
