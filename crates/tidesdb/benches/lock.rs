@@ -7,10 +7,11 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
-use tidesdb::internal::lock::{LockManager, LockOwner, Mode, MonotonicClock, Policy, TableMode};
+use tidesdb::internal::host::SystemClock;
+use tidesdb::internal::lock::{LockManager, LockOwner, Mode, Policy, TableMode};
 
 fn manager() -> LockManager {
-    LockManager::new(None, Arc::new(MonotonicClock::default()))
+    LockManager::new(None, Arc::new(SystemClock))
 }
 
 fn key16(i: u64) -> [u8; 16] {

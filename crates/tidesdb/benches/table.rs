@@ -4,7 +4,7 @@
 #![allow(missing_docs)]
 
 // What the disk in memory of the table room's tests names by `crate::`.
-use tidesdb::internal::{error, io};
+use tidesdb::internal::{error, host, io};
 
 use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::iter::{InternalIterator, VersionIterator};

@@ -19,7 +19,7 @@ pub mod backup {
 #[doc(hidden)]
 pub mod cache {
     pub use crate::cache::work::{counted, ReadWork};
-    pub use crate::cache::{BlockCache, CachePriority, FrameBuf};
+    pub use crate::cache::{BlockCache, CachePriority};
 }
 
 #[doc(hidden)]
@@ -59,6 +59,19 @@ pub mod format {
 }
 
 #[doc(hidden)]
+pub mod env {
+    pub use crate::env::Env;
+}
+
+#[doc(hidden)]
+pub mod host {
+    pub use crate::host::{
+        run, Clock, Handle, HashMap, HashSet, Instant, Next, Random, Spawn, Step, SystemClock, SystemRandom,
+        SystemThreads, Work,
+    };
+}
+
+#[doc(hidden)]
 pub mod io {
     pub use crate::io::{Advice, DirectoryLock, Disk, FaultyDisk, File, OpenMode, RealDisk};
     pub mod faulty {
@@ -74,8 +87,8 @@ pub mod iter {
 #[doc(hidden)]
 pub mod lock {
     pub use crate::lock::{
-        Deadlock, DumpedLock, Granted, KeyPrefix, LockManager, LockOwner, Mode, MonotonicClock, Policy,
-        TableMode, VictimReason, WaitObserver, KEY_PREFIX_BYTES,
+        Deadlock, DumpedLock, Granted, KeyPrefix, LockManager, LockOwner, Mode, Policy, TableMode,
+        VictimReason, WaitObserver, KEY_PREFIX_BYTES,
     };
 }
 

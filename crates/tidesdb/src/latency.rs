@@ -3,16 +3,7 @@
 //! Frequent operations are sampled: one out of many is measured.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
-
-/// The start of a measured operation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun(Instant);
-
-/// Starts a measurement.
-pub(crate) fn begin() -> Begun {
-    Begun(Instant::now())
-}
+use std::time::Duration;
 
 /// Times of one kind of operation.
 #[derive(Debug, Default)]
@@ -31,9 +22,9 @@ pub struct Measured {
 }
 
 impl Latency {
-    /// Ends a measurement.
-    pub(crate) fn end(&self, begun: Begun) {
-        let nanos = u64::try_from(begun.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    /// Adds an operation's time.
+    pub(crate) fn add(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.measured.fetch_add(1, Relaxed);
         self.nanos.fetch_add(nanos, Relaxed);
     }

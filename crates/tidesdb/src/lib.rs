@@ -57,21 +57,26 @@
 //! # The rooms
 //!
 //! Each module uses only those before it in this list: `sync` (locks); `error`, `options`, `types`, `ttl`, `memory_gauge`,
-//! `latency`; `io` (the one trait to the disk, and the faulty disk of the tests); `format`; `cache`; `iter` (merging,
+//! `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the faulty disk of the tests); `env` (all
+//! of these, as a store is given them); `format`; `cache`; `iter` (merging,
 //! pruning); `memtable`; `wal`; `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared
 //! by reads and commits); `txn`; `db`; `backup`; `api` (the types of this page). The module `internal` hands out the
 //! parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
 //! rooms.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod api;
 mod backup;
 mod cache;
 mod compaction;
 mod db;
+mod env;
 mod error;
 mod flush;
 mod format;
+mod host;
 #[doc(hidden)]
 pub mod internal;
 mod io;

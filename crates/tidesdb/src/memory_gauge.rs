@@ -1,18 +1,13 @@
-//! Gauges of memory in the whole process, one for each kind of holder.
+//! Gauges of memory, one for each kind of holder.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
-/// Read-ahead buffers of scans and merges.
-pub(crate) static READ_AHEAD: MemoryGauge = MemoryGauge::new();
-
-/// Tables being written: blocks, index and filter not yet in the file.
-pub(crate) static TABLE_WRITERS: MemoryGauge = MemoryGauge::new();
+use std::sync::Arc;
 
 /// Bytes now held by holders of one kind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MemoryGauge(AtomicUsize);
 
-/// Sorts in the embedding program, of rows that it will write.
+/// Sorts in the embedding program, of rows for its tables. One for the process: the call names no store.
 pub static SORTS: MemoryGauge = MemoryGauge::new();
 
 impl MemoryGauge {
@@ -33,31 +28,35 @@ impl MemoryGauge {
 }
 
 /// One holder's part of a gauge; subtracted on drop.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct HeldMemory {
-    gauge: &'static MemoryGauge,
+    /// The gauge that has `bytes`. Most holders of read-ahead never have any: they leave the shared line alone.
+    counted: Option<Arc<MemoryGauge>>,
     bytes: usize,
 }
 
 impl HeldMemory {
-    /// A part of zero bytes.
-    pub(crate) fn none(gauge: &'static MemoryGauge) -> HeldMemory {
-        HeldMemory { gauge, bytes: 0 }
+    /// The holder has `bytes` now; `gauge` counts them, the same each time.
+    pub(crate) fn set(&mut self, bytes: usize, gauge: &Arc<MemoryGauge>) {
+        if bytes != self.bytes {
+            let counted = self.counted.get_or_insert_with(|| Arc::clone(gauge));
+            counted.add(bytes.wrapping_sub(self.bytes) as isize);
+            self.bytes = bytes;
+        }
     }
 
-    /// Sets the holder's part to `bytes`.
-    pub(crate) fn set(&mut self, bytes: usize) {
-        // Most holders of read-ahead never have any: they leave the shared line alone.
-        if bytes != self.bytes {
-            self.gauge.add(bytes.wrapping_sub(self.bytes) as isize);
-            self.bytes = bytes;
+    /// The holder has nothing any more.
+    pub(crate) fn clear(&mut self) {
+        if let Some(counted) = self.counted.take() {
+            counted.add((self.bytes as isize).wrapping_neg());
+            self.bytes = 0;
         }
     }
 }
 
 impl Drop for HeldMemory {
     fn drop(&mut self) {
-        self.set(0);
+        self.clear();
     }
 }
 
@@ -67,15 +66,19 @@ mod tests {
 
     #[test]
     fn a_gauge_is_the_sum_of_those_that_live() {
-        static GAUGE: MemoryGauge = MemoryGauge::new();
-        let (mut one, mut two) = (HeldMemory::none(&GAUGE), HeldMemory::none(&GAUGE));
-        one.set(100);
-        two.set(50);
-        one.set(30);
-        assert_eq!(GAUGE.bytes(), 80);
+        let gauge = Arc::new(MemoryGauge::default());
+        let (mut one, mut two) = (HeldMemory::default(), HeldMemory::default());
+        one.set(100, &gauge);
+        two.set(50, &gauge);
+        one.set(30, &gauge);
+        assert_eq!(gauge.bytes(), 80);
         drop(one);
-        assert_eq!(GAUGE.bytes(), 50);
+        assert_eq!(gauge.bytes(), 50);
+        two.clear();
+        assert_eq!(gauge.bytes(), 0);
+        two.set(7, &gauge);
+        assert_eq!(gauge.bytes(), 7);
         drop(two);
-        assert_eq!(GAUGE.bytes(), 0);
+        assert_eq!(gauge.bytes(), 0);
     }
 }

@@ -5,9 +5,10 @@
 //! - under `cfg(loom)` loom's, for the models at the end of some files (`crates/tidesdb-loom`).
 //!
 //! An implementation needs no more than the names here. `Mutex` has `new`, `lock`, `try_lock`, `try_lock_for`,
-//! `lock_arc`, `get_mut` and `into_inner`; `RwLock` has `new`, `read` and `write`; `Condvar` has `wait`, `wait_for`,
-//! `wait_until`, `notify_one` and `notify_all`. Nothing maps a guard, upgrades one, or sends one to another thread but
-//! [`ArcMutexGuard`], which a group of DDL holds from call to call.
+//! `lock_arc` and `get_mut`; `RwLock` has `new`, `read` and `write`; `Condvar` has `new`, `wait`, `wait_for`, `notify_one`
+//! and `notify_all`; all have `Default` and `Debug`. A limit of a wait is a duration by the clock of the store's
+//! `Env` (`env.rs`), which makes deadlines of it. Nothing maps a guard, upgrades one, or sends one to another thread
+//! but [`ArcMutexGuard`], which a group of DDL holds from call to call.
 //!
 //! Where all threads share one thread of the system, as coroutines:
 //!
@@ -16,6 +17,10 @@
 //!   that another thread has gone on.
 //! - A loop that waits for another thread without a lock takes its turns here: [`spin_loop`], [`yield_now`],
 //!   [`SpinWait`].
+//! - Statics are shared by all stores of the process, and none has a state that an answer depends on: idle contexts of
+//!   Zstandard (`format/compression.rs`, the one static with a mutex, which nothing waits under), the plans of filters
+//!   (`table/filter.rs`, always the same), the start of the machine's clock, and the program's sorts (`memory_gauge.rs`),
+//!   which only their caller counts.
 //! - Thread-locals would be shared: the counts of one call's work (`cache/work.rs`), which are compared before and
 //!   after a call and so would count the calls of others; the buffer of a block's stored bytes (`table/reader.rs`),
 //!   which is taken out while it is in use.

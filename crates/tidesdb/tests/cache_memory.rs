@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use tidesdb::internal::cache::{BlockCache, CachePriority, FrameBuf};
+use tidesdb::internal::cache::{BlockCache, CachePriority};
 
 const MB: usize = 1 << 20;
 const CAPACITY: usize = 96 * MB;
@@ -25,7 +25,7 @@ fn fill(cache: &Arc<BlockCache>, file: u64, size: usize) {
                 let blocks = (2 * CAPACITY / size) as u64 / THREADS;
                 for block in 0..blocks {
                     let len = size + (block.wrapping_mul(0x9e37_79b9) % 200) as usize;
-                    let mut frame = FrameBuf::new(len);
+                    let mut frame = cache.frame(len);
                     frame.fill(1);
                     let _ = cache.insert(file, block * THREADS + thread, frame.freeze(), CachePriority::High);
                     let _ = cache.get(file, block.wrapping_mul(7) % blocks);

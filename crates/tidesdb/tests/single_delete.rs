@@ -33,7 +33,7 @@ fn options(threads: usize) -> Options {
 }
 
 fn now(disk: &FaultyDisk) -> u64 {
-    disk.shared().unix_seconds()
+    disk.unix_seconds()
 }
 
 fn visible(map: &Map, second: u64) -> Rows {

@@ -36,7 +36,7 @@ fn make(disk: &FaultyDisk, options: &Options) -> (Db, Vec<Arc<Family>>) {
 }
 
 fn now(disk: &FaultyDisk) -> u64 {
-    disk.shared().unix_seconds()
+    disk.unix_seconds()
 }
 
 fn forward(disk: &FaultyDisk, seconds: u64) {

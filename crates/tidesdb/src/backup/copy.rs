@@ -2,12 +2,13 @@
 //! each sync short, and can be interrupted between two of them.
 
 use std::path::Path;
-use std::thread::sleep;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Watch;
 use crate::error::{Error, Result};
 use crate::format::checksum;
+use crate::host::Clock;
 use crate::io::{Advice, Disk, File, OpenMode};
 
 /// Bytes read and written at once.
@@ -25,6 +26,7 @@ const MADE_UP: u64 = 1_000_000;
 /// Copies files one after the other and counts.
 pub(super) struct Copier<'a> {
     disk: &'a dyn Disk,
+    clock: Arc<dyn Clock>,
     watch: Watch<'a>,
     buffer: Vec<u8>,
     done: u64,
@@ -39,14 +41,16 @@ pub(super) struct Copier<'a> {
 
 impl<'a> Copier<'a> {
     pub(super) fn new(disk: &'a dyn Disk, watch: Watch<'a>) -> Copier<'a> {
+        let clock = disk.clock();
         Copier {
+            begun: clock.now_micros(),
             disk,
+            clock,
             watch,
             buffer: Vec::new(),
             done: 0,
             total: 0,
             rate: 0,
-            begun: disk.now_micros(),
             paced: 0,
         }
     }
@@ -121,13 +125,13 @@ impl<'a> Copier<'a> {
         let due = u128::from(self.paced) * 1_000_000 / u128::from(self.rate);
         let due = u64::try_from(due).unwrap_or(u64::MAX);
         loop {
-            let gone = self.disk.now_micros().saturating_sub(self.begun);
+            let gone = self.clock.now_micros().saturating_sub(self.begun);
             let Some(left) = due.checked_sub(gone).filter(|left| *left > 0) else {
                 self.begun += gone.saturating_sub(due).saturating_sub(MADE_UP);
                 return Ok(());
             };
             self.watch.check()?;
-            sleep(Duration::from_micros(left.min(LONGEST_SLEEP)));
+            self.clock.sleep(Duration::from_micros(left.min(LONGEST_SLEEP)));
         }
     }
 }

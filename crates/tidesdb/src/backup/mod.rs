@@ -38,7 +38,7 @@ mod restore;
 mod tests;
 mod verify;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -57,6 +57,7 @@ use self::point::BackupPoint;
 use crate::db::maintenance::Maintenance;
 use crate::db::{identity, Db};
 use crate::error::{Error, Result};
+use crate::host::HashMap;
 use crate::io::{Disk, OpenMode};
 use crate::options::LogLevel;
 use crate::store::Store;
@@ -176,7 +177,7 @@ impl Db {
         if self.maintenance.backup_runs.swap(true, Ordering::AcqRel) {
             return Err(Error::Busy("a backup of this store is being taken; there is one at a time".into()));
         }
-        let info = BackupInfo::begin(options.links, disk.unix_seconds());
+        let info = BackupInfo::begin(options.links, store.env.clock.unix_seconds());
         let mut backup = Backup {
             store,
             maintenance: self.maintenance.clone(),
@@ -366,7 +367,7 @@ impl Backup {
         // The store gives none of their numbers to another file, after a power cut either: the edit says the next one.
         self.store.install(Edit::default())?;
 
-        self.info.finished = disk.unix_seconds();
+        self.info.finished = self.store.env.clock.unix_seconds();
         let info = self.to.join(INFO);
         self.files.push(info.clone());
         self.info.write(&*disk, &info)?;

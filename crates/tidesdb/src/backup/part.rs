@@ -3,7 +3,6 @@
 //! store lack their files; reads of them fail as after the loss of a file. The store is for reading, and is
 //! thrown away.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use super::verify::open_versions;
 use super::{inspect, BackupFile, BackupInfo, Watch, DATA, STORE};
 use crate::db::LOCK;
 use crate::error::{Error, Result};
+use crate::host::HashSet;
 use crate::io::{Disk, OpenMode};
 use crate::table::TableStore;
 use crate::types::{FileNo, DICTIONARY};
@@ -95,7 +95,7 @@ fn files_of_others(disk: &Arc<dyn Disk>, home: &Path, part: &Part<'_>) -> Result
     }
     let versions = open_versions(disk, home, OpenFor::Read)?;
     let version = versions.current();
-    let (mut kept, mut others) = (HashSet::new(), HashSet::new());
+    let (mut kept, mut others) = (HashSet::default(), HashSet::default());
     for (family, levels) in version.families() {
         let files = match family == DICTIONARY || wanted.contains(&family) {
             true => &mut kept,

@@ -11,12 +11,13 @@
 //! the record names only files kept by the view or by a prepared transaction. A committed and installed run
 //! is in the version. A run rolled back before the record is not needed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
+use crate::host::HashMap;
 use crate::store::view::Flushable;
 use crate::store::Store;
 use crate::table::SsTable;
@@ -138,7 +139,7 @@ impl BackupPoint {
 
     /// The tables in each of the files.
     pub(super) fn tables_by_file(&self) -> HashMap<FileNo, Vec<Arc<SsTable>>> {
-        let mut by_file: HashMap<FileNo, Vec<Arc<SsTable>>> = HashMap::new();
+        let mut by_file: HashMap<FileNo, Vec<Arc<SsTable>>> = HashMap::default();
         let installed =
             self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
         for table in installed.chain(&self.runs) {

@@ -6,7 +6,7 @@
 //! damage, and the replayed changes go to files. As in a restore, the copy's directory is marked until it is
 //! complete.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use crate::db::recovery::flush::flush_replayed;
 use crate::db::recovery::replay::{Replay, Replayed};
 use crate::db::{identity, LOCK};
 use crate::error::{Error, Result};
+use crate::host::HashMap;
 use crate::io::{DirectoryLock, Disk, OpenMode};
 use crate::iter::VersionIterator;
 use crate::memtable::{ArenaPool, Memtable};
@@ -177,7 +178,7 @@ impl Survey {
             Err(error) => Some(error.to_string()),
         };
         let mut survey =
-            Survey { versions, lost_name, names: HashMap::new(), replayed, log_damage, _lock: lock };
+            Survey { versions, lost_name, names: HashMap::default(), replayed, log_damage, _lock: lock };
         let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
         let sealed = survey.flushables().iter().rev().cloned().collect();
         let (entries, _) = certain_entries(&ReadView { active, sealed, version: survey.versions.current() })?;
@@ -261,7 +262,7 @@ impl Survey {
             check.damage.push(format!("the prepared transaction {}", head.xid.escape_ascii()));
         }
         let versions = open_versions(disk, to, OpenFor::Write)?;
-        let (reservations, flushables) = (CompactionReservations::new(), &replayed.flushables);
+        let (reservations, flushables) = (CompactionReservations::new(disk.clock()), &replayed.flushables);
         let mut flushed = flush_replayed(&versions, &reservations, &Options::default(), flushables, newest)?;
         let mut edit = std::mem::take(&mut flushed.edit);
         edit.last_seq = Some(newest);

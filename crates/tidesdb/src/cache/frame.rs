@@ -9,8 +9,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{fence, AtomicU8, AtomicUsize, Ordering};
+use std::sync::Arc;
 
-use super::slab::{self, Slab};
+use super::slab::{self, Slab, Slabs};
 
 #[repr(C, align(64))]
 struct Header {
@@ -38,10 +39,10 @@ fn layout(len: usize) -> Layout {
 }
 
 /// Makes a frame of `len` zeroed bytes with one reference.
-fn allocate(len: usize) -> NonNull<Header> {
+fn allocate(slabs: &Arc<Slabs>, len: usize) -> NonNull<Header> {
     let layout = layout(len);
     let (raw, slab) = if layout.size() <= slab::LARGEST {
-        let (raw, slab) = slab::allocate(layout.size());
+        let (raw, slab) = slabs.allocate(layout.size());
         (raw.cast::<Header>(), Some(slab))
     } else {
         // SAFETY: the layout's size is at least that of the header, hence not zero.
@@ -62,13 +63,13 @@ pub struct FrameBuf(BlockRef);
 
 impl FrameBuf {
     /// A zeroed frame of `len` bytes.
-    pub fn new(len: usize) -> FrameBuf {
-        FrameBuf(BlockRef(allocate(len)))
+    pub(super) fn new(slabs: &Arc<Slabs>, len: usize) -> FrameBuf {
+        FrameBuf(BlockRef(allocate(slabs, len)))
     }
 
     /// A frame with a copy of `bytes`.
-    pub fn copy_of(bytes: &[u8]) -> FrameBuf {
-        let mut frame = FrameBuf::new(bytes.len());
+    pub(super) fn copy_of(slabs: &Arc<Slabs>, bytes: &[u8]) -> FrameBuf {
+        let mut frame = FrameBuf::new(slabs, bytes.len());
         frame.copy_from_slice(bytes);
         frame
     }
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn a_frame_keeps_its_bytes_until_the_last_clone_is_gone() {
         for len in [0, 1, 63, 64, 4096, 1 << 20] {
-            let mut frame = FrameBuf::new(len);
+            let mut frame = FrameBuf::new(&Slabs::new(), len);
             assert!(frame.iter().all(|&byte| byte == 0));
             frame.fill(9);
             let block = frame.freeze();

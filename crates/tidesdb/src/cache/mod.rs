@@ -16,11 +16,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::memory_gauge::MemoryGauge;
 use crate::types::FileNo;
 
 pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
 
 use shard::{Shard, ENTRY_OVERHEAD};
+use slab::Slabs;
 
 /// Number of shards, a power of two: enough for a few dozen threads to meet on one lock only rarely.
 const SHARDS: usize = 64;
@@ -38,9 +40,6 @@ const SLACK_SHARE: usize = 16;
 
 /// Allowed bytes of free slots in a small cache: enough for a few block sizes with a partly filled slab each.
 const LEAST_SLACK: usize = 4 << 20;
-
-/// Sum of the capacities of all caches in the process. They share their slabs.
-static CAPACITIES: AtomicUsize = AtomicUsize::new(0);
 
 /// Largest block cached when it is written, in bytes.
 const MOST_OFFERED: usize = 1 << 20;
@@ -67,18 +66,31 @@ pub struct BlockCache {
     used: AtomicUsize,
     resident: AtomicUsize,
     shards: Vec<Shard>,
+    /// The memory of its frames.
+    slabs: Arc<Slabs>,
+    /// Memory that the cache gives way to, measured and not reserved: stretches of files that scans and merges read ahead,
+    /// and tables that are being written, until their blocks, index and filter are in the file.
+    pub(crate) read_ahead: Arc<MemoryGauge>,
+    pub(crate) table_writers: Arc<MemoryGauge>,
 }
 
 impl BlockCache {
     /// A cache of at most `bytes`, headers and free slots between blocks included.
     pub fn new(bytes: usize) -> Arc<BlockCache> {
-        CAPACITIES.fetch_add(bytes, Ordering::Relaxed);
         Arc::new(BlockCache {
             capacity: AtomicUsize::new(bytes),
             used: AtomicUsize::new(0),
             resident: AtomicUsize::new(0),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            slabs: Slabs::new(),
+            read_ahead: Arc::default(),
+            table_writers: Arc::default(),
         })
+    }
+
+    /// A zeroed frame of `len` bytes in the cache's memory, to be filled and perhaps inserted.
+    pub fn frame(&self, len: usize) -> FrameBuf {
+        FrameBuf::new(&self.slabs, len)
     }
 
     /// The block of `file` at `offset`, if it is cached.
@@ -121,7 +133,12 @@ impl BlockCache {
         if payload.len() <= MOST_OFFERED
             && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.room()
         {
-            self.insert(file, offset, FrameBuf::copy_of(payload).freeze(), CachePriority::NoEvict);
+            self.insert(
+                file,
+                offset,
+                FrameBuf::copy_of(&self.slabs, payload).freeze(),
+                CachePriority::NoEvict,
+            );
         }
     }
 
@@ -171,10 +188,9 @@ impl BlockCache {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
     }
 
-    /// This cache's share of the free slots in used slabs, in bytes.
+    /// The free slots in used slabs, in bytes.
     fn slack(&self) -> usize {
-        let all = CAPACITIES.load(Ordering::Relaxed).max(1) as u128;
-        (slab::slack() as u128 * self.capacity() as u128 / all) as usize
+        self.slabs.slack()
     }
 
     /// Bytes of the capacity for blocks. Free slots between them take memory too, up to a sixteenth. In a
@@ -211,7 +227,6 @@ impl BlockCache {
     /// Changes the budget. A lower one evicts unused blocks at once.
     pub fn set_capacity(&self, bytes: usize) {
         let before = self.capacity.swap(bytes, Ordering::Relaxed);
-        CAPACITIES.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         for _ in 0..ROUNDS {
             for (at, shard) in self.shards.iter().enumerate() {
                 // Every shard gives its part, so that what is used survives in all of them.
@@ -242,10 +257,10 @@ impl BlockCache {
         self.bytes() + self.slack()
     }
 
-    /// Bytes of slabs, the frame memory of all caches in this process. It is not the program's allocator's;
-    /// the largest frames and resident parts are.
+    /// Bytes of slabs, the memory of the cache's frames. It is not the program's allocator's; the largest frames and
+    /// resident parts are.
     pub fn slab_bytes(&self) -> usize {
-        slab::resident()
+        self.slabs.resident()
     }
 
     /// Bytes of the budget used by resident parts.
@@ -271,12 +286,6 @@ impl BlockCache {
     /// Unsuccessful lookups since the start.
     pub fn misses(&self) -> u64 {
         self.shards.iter().map(Shard::misses).sum()
-    }
-}
-
-impl Drop for BlockCache {
-    fn drop(&mut self) {
-        CAPACITIES.fetch_sub(self.capacity(), Ordering::Relaxed);
     }
 }
 

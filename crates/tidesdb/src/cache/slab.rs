@@ -7,13 +7,14 @@
 //! costs a read and a decompression, against which the lock of a size is nothing.
 //!
 //! The general allocator serves allocations above [`LARGEST`]. Slabs come in regions from the system's
-//! `malloc`, which takes regions of this size from the kernel one by one. Regions stay; unused slabs beyond
-//! [`SPARE`] return their pages.
+//! `malloc`, which takes regions of this size from the kernel one by one. Regions stay as long as their cache, or its
+//! last held frame; unused slabs beyond [`SPARE`] return their pages.
 
 use std::alloc::{handle_alloc_error, GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use crate::sync::Mutex;
 
@@ -44,11 +45,9 @@ const FINE: usize = ALIGN * STEPS;
 /// Number of slot sizes.
 const CLASSES: usize = STEPS + STEPS * (LARGEST / FINE).ilog2() as usize;
 
-/// The slabs of all caches in the process, because frames outlive their cache.
-static SLABS: Slabs = Slabs::new();
-
-/// Slabs by slot size, and unused slabs.
-struct Slabs {
+/// Slabs by slot size, and unused slabs: the memory of one cache. Frames outlive their cache, so each used slot holds a
+/// reference.
+pub(super) struct Slabs {
     by_class: [Mutex<Partial>; CLASSES],
     unused: Mutex<Unused>,
     /// Number of slabs in use for a size.
@@ -64,36 +63,55 @@ struct Slabs {
 struct Counter(AtomicUsize);
 
 impl Slabs {
-    const fn new() -> Slabs {
-        Slabs {
-            by_class: [const { Mutex::new(Partial { slabs: Vec::new(), looked_at: 0 }) }; CLASSES],
-            unused: Mutex::new(Unused { slabs: Vec::new(), without_pages: 0 }),
+    pub(super) fn new() -> Arc<Slabs> {
+        let partial = || Mutex::new(Partial { slabs: Vec::new(), looked_at: 0 });
+        Arc::new(Slabs {
+            by_class: std::array::from_fn(|_| partial()),
+            unused: Mutex::new(Unused { slabs: Vec::new(), without_pages: 0, regions: Vec::new() }),
             slabs: Counter(AtomicUsize::new(0)),
             taken: Counter(AtomicUsize::new(0)),
             used: Counter(AtomicUsize::new(0)),
-        }
+        })
     }
 
-    fn slack(&self) -> usize {
+    /// Bytes of slots that nobody uses, in slabs that others of the same size keep.
+    pub(super) fn slack(&self) -> usize {
         self.taken.0.load(Ordering::Relaxed).saturating_sub(self.used.0.load(Ordering::Relaxed))
     }
+
+    /// Bytes of all slabs that have pages.
+    pub(super) fn resident(&self) -> usize {
+        let unused = self.unused.lock();
+        (self.slabs.0.load(Ordering::Relaxed) + unused.slabs.len() - unused.without_pages) * SLAB
+    }
 }
 
-/// Bytes of free slots in used slabs.
-pub(super) fn slack() -> usize {
-    SLABS.slack()
+impl Drop for Slabs {
+    fn drop(&mut self) {
+        debug_assert_eq!(*self.used.0.get_mut(), 0, "each used slot holds a reference");
+        for partial in &mut self.by_class {
+            for slab in partial.get_mut().slabs.drain(..) {
+                // SAFETY: `make_slab` made it of a box; no slot of it is used, and nobody else has the list.
+                drop(unsafe { Box::from_raw(slab.as_ptr()) });
+            }
+        }
+        for region in self.unused.get_mut().regions.drain(..) {
+            // SAFETY: `take_region` took it with this layout, and no slab in it is used any more.
+            unsafe { System.dealloc(region.as_ptr(), region_layout()) };
+        }
+    }
 }
 
-/// Bytes of all slabs with pages.
-pub(super) fn resident() -> usize {
-    let unused = SLABS.unused.lock();
-    (SLABS.slabs.0.load(Ordering::Relaxed) + unused.slabs.len() - unused.without_pages) * SLAB
+fn region_layout() -> Layout {
+    Layout::from_size_align(REGION * SLAB, ALIGN).expect("a multiple of the alignment")
 }
 
 /// Memory of unused slabs; the first `without_pages` have returned their pages.
 struct Unused {
     slabs: Vec<NonNull<u8>>,
     without_pages: usize,
+    /// All regions, whoever uses their slabs.
+    regions: Vec<NonNull<u8>>,
 }
 
 // SAFETY: memory that nobody uses.
@@ -108,10 +126,11 @@ impl Unused {
 
     /// Takes a region from the system, keeps all its slabs but the first, and returns the first.
     fn take_region(&mut self) -> NonNull<u8> {
-        let layout = Layout::from_size_align(REGION * SLAB, ALIGN).expect("a multiple of the alignment");
+        let layout = region_layout();
         // SAFETY: the layout's size is not zero.
         let region = unsafe { System.alloc(layout) };
         let Some(region) = NonNull::new(region) else { handle_alloc_error(layout) };
+        self.regions.push(region);
         // SAFETY: each slab lies in the region.
         self.slabs.extend((1..REGION).rev().map(|slab| unsafe { region.add(slab * SLAB) }));
         // The kernel has given no pages for them yet.
@@ -168,6 +187,8 @@ impl Partial {
 pub(super) struct Slab {
     memory: NonNull<u8>,
     class: usize,
+    /// The set of the slab, from `Arc::as_ptr`.
+    set: *const Slabs,
     /// Guarded by the lock of the class's list.
     state: UnsafeCell<State>,
 }
@@ -212,19 +233,16 @@ fn slot_size_of(class: usize) -> usize {
     below + (class % STEPS + 1) * (below / STEPS)
 }
 
-/// Allocates `size` bytes, from 1 to [`LARGEST`], aligned to [`ALIGN`] and uninitialised. Returns them with
-/// their slab. The caller owns both until [`free`].
-pub(super) fn allocate(size: usize) -> (NonNull<u8>, NonNull<Slab>) {
-    SLABS.allocate(size)
-}
-
 /// Frees a slot.
 ///
 /// # Safety
-/// `at` and `slab` are one result of [`allocate`], not freed before, and the memory is not in use.
+/// `at` and `slab` are one result of [`Slabs::allocate`] or [`allocate_denser`], not freed before, and the memory is not
+/// in use.
 pub(super) unsafe fn free(at: NonNull<u8>, slab: NonNull<Slab>) {
+    // SAFETY: a slab with a used slot lives, and the slot holds a reference to its set, which goes at the end.
+    let set = unsafe { Arc::from_raw(slab.as_ref().set) };
     // SAFETY: the caller's promise.
-    unsafe { SLABS.free(at, slab) };
+    unsafe { set.free(at, slab) };
 }
 
 /// Allocates a slot of `size` bytes in a fuller slab than `from`, so that a slot of `from` can be freed.
@@ -236,12 +254,16 @@ pub(super) unsafe fn allocate_denser(
     size: usize,
     from: NonNull<Slab>,
 ) -> Option<(NonNull<u8>, NonNull<Slab>)> {
+    // SAFETY: a slab with a used slot lives, and the slot holds a reference to its set. This one is not given up.
+    let set = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(from.as_ref().set) });
     // SAFETY: the caller's promise.
-    unsafe { SLABS.allocate_denser(size, from) }
+    unsafe { set.allocate_denser(size, from) }
 }
 
 impl Slabs {
-    fn allocate(&self, size: usize) -> (NonNull<u8>, NonNull<Slab>) {
+    /// Memory for `size` bytes, aligned to [`ALIGN`] and not initialised, and its slab. It is the caller's until [`free`]
+    /// gets both back. `size` is from 1 to [`LARGEST`].
+    pub(super) fn allocate(self: &Arc<Self>, size: usize) -> (NonNull<u8>, NonNull<Slab>) {
         let (class, _) = class_of(size);
         let mut partial = self.by_class[class].lock();
         if partial.slabs.is_empty() {
@@ -254,7 +276,7 @@ impl Slabs {
     /// # Safety
     /// As for [`allocate_denser`], of the same set.
     unsafe fn allocate_denser(
-        &self,
+        self: &Arc<Self>,
         size: usize,
         from: NonNull<Slab>,
     ) -> Option<(NonNull<u8>, NonNull<Slab>)> {
@@ -277,7 +299,7 @@ impl Slabs {
     }
 
     /// Takes a slot of the slab at `place`. A slab without a further free slot leaves the list.
-    fn take_slot(&self, partial: &mut Partial, place: usize) -> (NonNull<u8>, NonNull<Slab>) {
+    fn take_slot(self: &Arc<Self>, partial: &mut Partial, place: usize) -> (NonNull<u8>, NonNull<Slab>) {
         let slab = partial.slabs[place];
         // SAFETY: a slab in the list lives.
         let shared = unsafe { slab.as_ref() };
@@ -285,6 +307,8 @@ impl Slabs {
         let state = unsafe { &mut *shared.state.get() };
         let slot_size = slot_size_of(shared.class);
         self.used.0.fetch_add(slot_size, Ordering::Relaxed);
+        // The slot's reference; `free` takes it.
+        let _ = Arc::into_raw(Arc::clone(self));
         state.place = Some(place);
         let slot = state.free.pop().map_or_else(
             || {
@@ -330,7 +354,7 @@ impl Slabs {
         self.unused.lock().give(slab.memory);
     }
 
-    fn make_slab(&self, class: usize) -> NonNull<Slab> {
+    fn make_slab(self: &Arc<Self>, class: usize) -> NonNull<Slab> {
         let memory = self.unused.lock().take();
         let slot_size = slot_size_of(class);
         self.slabs.0.fetch_add(1, Ordering::Relaxed);
@@ -338,6 +362,7 @@ impl Slabs {
         NonNull::from(Box::leak(Box::new(Slab {
             memory,
             class,
+            set: Arc::as_ptr(self),
             state: UnsafeCell::new(State { free: Vec::new(), fresh: 0, place: None }),
         })))
     }
@@ -377,9 +402,6 @@ mod tests {
         assert_eq!(slot_size(LARGEST + 1), LARGEST + 1);
     }
 
-    /// Slabs of these tests alone, apart from those of other tests' caches.
-    static OWN: Slabs = Slabs::new();
-
     /// A slot and its fill byte.
     struct Held {
         at: NonNull<u8>,
@@ -392,8 +414,8 @@ mod tests {
     unsafe impl Send for Held {}
 
     impl Held {
-        fn new(size: usize, byte: u8) -> Held {
-            let (at, slab) = OWN.allocate(size);
+        fn new(slabs: &Arc<Slabs>, size: usize, byte: u8) -> Held {
+            let (at, slab) = slabs.allocate(size);
             assert_eq!(at.as_ptr() as usize % ALIGN, 0);
             // SAFETY: `size` bytes are this test's.
             unsafe { at.as_ptr().write_bytes(byte, size) };
@@ -407,7 +429,7 @@ mod tests {
             let bytes = unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.size) };
             assert!(bytes.iter().all(|&byte| byte == self.byte), "another slot lies over this one");
             // SAFETY: the answer of `allocate`, once.
-            unsafe { OWN.free(self.at, self.slab) };
+            unsafe { free(self.at, self.slab) };
         }
     }
 
@@ -416,10 +438,11 @@ mod tests {
     fn slots_of_many_threads_do_not_overlap_and_slabs_go_back() {
         const SIZES: [usize; 3] = [20_000, 24_000, 30_000];
         let (threads, rounds) = if cfg!(miri) { (2, 60) } else { (4, 20_000) };
+        let slabs = Slabs::new();
         let shared: [Mutex<Vec<Held>>; 4] = Default::default();
         std::thread::scope(|scope| {
             for thread in 0..threads {
-                let shared = &shared;
+                let (shared, slabs) = (&shared, &slabs);
                 scope.spawn(move || {
                     let mut random = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(thread + 1);
                     for round in 0..rounds {
@@ -431,7 +454,7 @@ mod tests {
                             SIZES[(random >> 8) as usize % SIZES.len()] - (random >> 16) as usize % 300;
                         let mut held = shared[at].lock();
                         if held.len() < 40 && random >> 32 & 1 == 0 {
-                            held.push(Held::new(size, round as u8));
+                            held.push(Held::new(slabs, size, round as u8));
                         } else if !held.is_empty() {
                             let victim = (random >> 40) as usize % held.len();
                             drop(held.swap_remove(victim));
@@ -442,10 +465,23 @@ mod tests {
         });
         drop(shared);
         for size in SIZES {
-            let partial = OWN.by_class[class_of(size).0].lock();
+            let partial = slabs.by_class[class_of(size).0].lock();
             assert_eq!(partial.slabs.len(), 1, "one stays for the next slot");
         }
         let stay: usize = SIZES.map(|size| SLAB / slot_size(size) * slot_size(size)).iter().sum();
-        assert_eq!(OWN.slack(), stay);
+        assert_eq!(slabs.slack(), stay);
+        assert_eq!(Arc::strong_count(&slabs), 1, "no slot holds a reference");
+    }
+
+    #[test]
+    fn a_slot_outlives_its_set_and_the_last_one_gives_all_back() {
+        let slabs = Slabs::new();
+        let (one, other) = (Held::new(&slabs, 20_000, 1), Held::new(&slabs, 64, 2));
+        let set = Arc::downgrade(&slabs);
+        drop(slabs);
+        drop(other);
+        assert!(set.upgrade().is_some_and(|set| set.slack() > 0 && set.resident() > 0));
+        drop(one);
+        assert!(set.upgrade().is_none());
     }
 }

@@ -2,8 +2,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-fn block(len: usize, byte: u8) -> BlockRef {
-    let mut frame = FrameBuf::new(len);
+fn filled(cache: &BlockCache, len: usize, byte: u8) -> BlockRef {
+    let mut frame = cache.frame(len);
     frame.fill(byte);
     frame.freeze()
 }
@@ -13,7 +13,7 @@ fn a_kept_block_is_found_and_an_erased_file_is_gone() {
     let cache = BlockCache::new(1 << 20);
     for file in 1..=3u64 {
         for at in 0..20u64 {
-            cache.insert(file, at * 4096, block(100, file as u8), CachePriority::High);
+            cache.insert(file, at * 4096, filled(&cache, 100, file as u8), CachePriority::High);
         }
     }
     assert_eq!(cache.entries(), 60);
@@ -36,9 +36,9 @@ fn a_kept_block_is_found_and_an_erased_file_is_gone() {
 #[test]
 fn the_second_of_two_equal_inserts_gets_the_first_ones_block() {
     let cache = BlockCache::new(1 << 20);
-    let first = cache.insert(1, 0, block(10, 1), CachePriority::High);
+    let first = cache.insert(1, 0, filled(&cache, 10, 1), CachePriority::High);
     let bytes = cache.bytes();
-    let second = cache.insert(1, 0, block(10, 2), CachePriority::High);
+    let second = cache.insert(1, 0, filled(&cache, 10, 2), CachePriority::High);
     assert_eq!(first.as_ptr(), second.as_ptr());
     assert_eq!(cache.bytes(), bytes);
 }
@@ -46,11 +46,11 @@ fn the_second_of_two_equal_inserts_gets_the_first_ones_block() {
 #[test]
 fn a_used_block_outlives_unused_ones_and_a_held_one_is_never_evicted() {
     let cache = BlockCache::new(64 << 10);
-    cache.insert(1, 0, block(1000, 1), CachePriority::Low);
-    let held = cache.insert(2, 0, block(1000, 2), CachePriority::Low);
+    cache.insert(1, 0, filled(&cache, 1000, 1), CachePriority::Low);
+    let held = cache.insert(2, 0, filled(&cache, 1000, 2), CachePriority::Low);
     for at in 0..1000u64 {
         assert!(cache.get(1, 0).is_some(), "used at every step, gone at {at}");
-        cache.insert(3, at, block(1000, 3), CachePriority::Low);
+        cache.insert(3, at, filled(&cache, 1000, 3), CachePriority::Low);
         assert!(cache.bytes() <= 64 << 10);
     }
     assert_eq!(cache.get(2, 0).unwrap().as_ptr(), held.as_ptr());
@@ -60,22 +60,22 @@ fn a_used_block_outlives_unused_ones_and_a_held_one_is_never_evicted() {
 fn nothing_is_evicted_for_a_spare_block() {
     let cache = BlockCache::new(64 << 10);
     for at in 0..1000u64 {
-        cache.insert(1, at, block(1000, 1), CachePriority::Low);
+        cache.insert(1, at, filled(&cache, 1000, 1), CachePriority::Low);
     }
     let (bytes, entries) = (cache.bytes(), cache.entries());
     cache.offer(2, 0, &[2; 1000]);
-    assert_eq!(cache.insert(2, 1, block(1000, 2), CachePriority::NoEvict).len(), 1000);
+    assert_eq!(cache.insert(2, 1, filled(&cache, 1000, 2), CachePriority::NoEvict).len(), 1000);
     assert!(cache.get(2, 0).is_none() && cache.get(2, 1).is_none());
     assert_eq!((cache.bytes(), cache.entries()), (bytes, entries));
     // With room it is kept, and goes before what was used.
     cache.erase_file(1);
     cache.offer(2, 0, &[2; 1000]);
-    cache.insert(2, 1, block(1000, 3), CachePriority::NoEvict);
+    cache.insert(2, 1, filled(&cache, 1000, 3), CachePriority::NoEvict);
     assert_eq!((cache.get(2, 0).unwrap()[999], cache.get(2, 1).unwrap()[0]), (2, 3));
     cache.offer(3, 0, &[3; 1000]);
     for at in 0..200u64 {
         assert!(cache.get(2, 0).is_some() && cache.get(2, 1).is_some());
-        cache.insert(4, at, block(1000, 4), CachePriority::High);
+        cache.insert(4, at, filled(&cache, 1000, 4), CachePriority::High);
     }
     assert!(cache.get(3, 0).is_none());
     cache.erase_file(2);
@@ -87,13 +87,13 @@ fn nothing_is_evicted_for_a_spare_block() {
 fn with_everything_held_blocks_are_handed_out_without_being_kept() {
     let cache = BlockCache::new(8 << 10);
     let held: Vec<BlockRef> =
-        (0..100).map(|at| cache.insert(1, at, block(1000, at as u8), CachePriority::High)).collect();
+        (0..100).map(|at| cache.insert(1, at, filled(&cache, 1000, at as u8), CachePriority::High)).collect();
     assert!(cache.bytes() <= 8 << 10);
     assert!(cache.entries() < 10);
     for (at, block) in held.iter().enumerate() {
         assert!(block.iter().all(|&byte| byte == at as u8));
     }
-    let huge = cache.insert(1, 1000, block(9 << 10, 7), CachePriority::High);
+    let huge = cache.insert(1, 1000, filled(&cache, 9 << 10, 7), CachePriority::High);
     assert_eq!(huge.len(), 9 << 10);
     assert!(cache.get(1, 1000).is_none());
 }
@@ -102,7 +102,7 @@ fn with_everything_held_blocks_are_handed_out_without_being_kept() {
 fn resident_pieces_share_the_budget_up_to_half_of_it() {
     let cache = BlockCache::new(10_000);
     for at in 0..20 {
-        cache.insert(1, at, block(500, 0), CachePriority::Low);
+        cache.insert(1, at, filled(&cache, 500, 0), CachePriority::Low);
     }
     let reservation = cache.reserve(5_000).unwrap();
     assert!(cache.bytes() <= 10_000 && cache.resident_bytes() == 5_000);
@@ -116,7 +116,7 @@ fn resident_pieces_share_the_budget_up_to_half_of_it() {
 fn a_lower_capacity_holds_at_once() {
     let cache = BlockCache::new(1 << 20);
     for at in 0..500 {
-        cache.insert(1, at, block(1000, 0), CachePriority::High);
+        cache.insert(1, at, filled(&cache, 1000, 0), CachePriority::High);
     }
     cache.set_capacity(100_000);
     assert!(cache.bytes() <= 100_000 && cache.entries() > 0);
@@ -140,7 +140,7 @@ fn random_operations_agree_with_a_map_that_never_evicts() {
                 }
                 1..=9 => {
                     let byte: u8 = rng.gen();
-                    let kept = cache.insert(file, at, block(8, byte), CachePriority::Low)[0];
+                    let kept = cache.insert(file, at, filled(&cache, 8, byte), CachePriority::Low)[0];
                     assert_eq!(kept, *model.entry((file, at)).or_insert(byte), "seed {seed}");
                 }
                 _ => {
@@ -171,7 +171,7 @@ fn under_concurrent_load_it_stays_within_its_budget_and_gives_the_right_bytes() 
                         let expected = (file * 50 + at) as u8;
                         let block = cache.get(file, at).unwrap_or_else(|| {
                             let len = rng.gen_range(1..8000);
-                            cache.insert(file, at, block(len, expected), CachePriority::High)
+                            cache.insert(file, at, filled(cache, len, expected), CachePriority::High)
                         });
                         assert!(block.iter().all(|&byte| byte == expected), "seed {seed}");
                         held.push(block);

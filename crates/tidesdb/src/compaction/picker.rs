@@ -11,10 +11,10 @@
 //! come tables dense in tombstones, tables with many dead versions, and tables with half of their entries
 //! expired. The last kind frees the space of tables without new writes.
 
-use std::collections::HashSet;
 use std::fmt;
 
 use crate::flush::small_runs_bound;
+use crate::host::HashSet;
 use crate::options::{FamilyOptions, Options};
 use crate::table::Expiries;
 use crate::types::{FileNo, Seq};
@@ -219,7 +219,7 @@ impl<'a> FamilyShape<'a> {
         held: impl Iterator<Item = &'h Held>,
         set_aside: &dyn Fn(FileNo) -> bool,
     ) -> FamilyShape<'a> {
-        let mut busy = HashSet::new();
+        let mut busy = HashSet::default();
         let mut outputs = Vec::new();
         for held in held {
             busy.extend(held.files.iter().copied());

@@ -10,6 +10,7 @@ use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::flush::table_files::large_table_bound;
 use crate::flush::{flush, FlushInput, FlushSource};
+use crate::host::SystemClock;
 use crate::io::faulty::FaultyDisk;
 use crate::iter::{InternalIterator, LiveSnapshots, VersionIterator};
 use crate::options::{FamilyOptions, Options};
@@ -98,7 +99,7 @@ impl TestStore {
                 ..FamilyOptions::default()
             },
             versions,
-            reservations: CompactionReservations::new(),
+            reservations: CompactionReservations::new(Arc::new(SystemClock)),
             active: VecMemtable { id: 1, ..VecMemtable::default() },
             sealed: Vec::new(),
             seq: 0,

@@ -3,69 +3,31 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
+use crate::db::counters::ReserveLoop;
+use crate::db::loops::{CompactLoop, FlushLoop, MemoryLoop};
 use crate::db::maintenance::Maintenance;
-use crate::error::{AbortOnPanic, Error, Result};
+use crate::error::{Error, Result};
 use crate::flush::{self, FlushInput, FlushSource};
 use crate::format::units::{Bytes, Micros};
+use crate::host::{self, Handle, Spawn, Step};
 use crate::iter::VersionIterator;
-use crate::latency;
 use crate::memtable::Memtable;
 use crate::options::LogLevel;
-use crate::store::memory;
-use crate::store::memtables::{Sealed, Stuck};
+use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
-use crate::store::view::Flushable;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 use crate::wal::FullFor;
-
-/// First and longest pause after a failed flush or compaction.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-
-/// Longest sleep between two checks for the store's close.
-const STEP: Duration = Duration::from_millis(5);
 
 /// The threads of a store.
 #[derive(Debug)]
 pub struct Background {
     maintenance: Weak<Maintenance>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Box<dyn Handle>>>,
     /// The memory thread runs.
     measures: AtomicBool,
-}
-
-/// The work of a thread.
-pub(super) type Work = Box<dyn FnOnce() + Send>;
-
-/// Starts a thread with a name.
-pub(super) type Spawn<'a> = dyn FnMut(&str, Work) -> std::io::Result<JoinHandle<()>> + 'a;
-
-/// Wakes the compaction threads when the shape of a family changed.
-#[derive(Debug, Default)]
-pub(crate) struct WorkSignal {
-    changes: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl WorkSignal {
-    /// Reports a change.
-    pub(crate) fn call(&self) {
-        *self.changes.lock() += 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits for a change after `seen`, for at most a second; returns the number of changes seen now.
-    fn wait(&self, seen: u64) -> u64 {
-        let mut changes = self.changes.lock();
-        if *changes == seen {
-            self.changed.wait_for(&mut changes, Duration::from_secs(1));
-        }
-        *changes
-    }
 }
 
 /// The number of compaction threads. It changes while they run: a surplus thread ends at the end of its
@@ -81,7 +43,7 @@ struct ThreadCount {
 
 impl CompactionThreads {
     /// Called by a thread between two merges: true if it is surplus; it then counts as ended.
-    fn ends(&self) -> bool {
+    pub(super) fn ends(&self) -> bool {
         let mut count = self.0.lock();
         let ends = count.running > count.wanted;
         count.running -= usize::from(ends);
@@ -102,7 +64,7 @@ impl CompactionThreads {
     }
 
     /// Counts threads as ended, with the store or for want of a start.
-    fn ended(&self, threads: usize) {
+    pub(super) fn ended(&self, threads: usize) {
         self.0.lock().running -= threads;
     }
 }
@@ -110,11 +72,11 @@ impl CompactionThreads {
 impl Background {
     /// Starts the threads. On an error none of them runs.
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {
-        Background::start_with(maintenance, &mut spawn_guarded)
+        Background::start_with(maintenance, &*maintenance.store.env.spawn)
     }
 
     /// Changes the number of compaction threads. Surplus ones end at the end of their merge.
-    pub(crate) fn set_compaction_threads(&self, asked: usize, spawn: &mut Spawn<'_>) -> Result<()> {
+    pub(crate) fn set_compaction_threads(&self, asked: usize, spawn: &dyn Spawn) -> Result<()> {
         let Some(maintenance) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
         if maintenance.closing.load(Ordering::Acquire) {
@@ -127,14 +89,13 @@ impl Background {
     }
 
     /// Starts the memory thread, unless it runs.
-    pub(crate) fn measure_memory(&self, spawn: &mut Spawn<'_>) -> Result<()> {
+    pub(crate) fn measure_memory(&self, spawn: &dyn Spawn) -> Result<()> {
         let Some(measurer) = self.maintenance.upgrade() else { return Ok(()) };
         let mut threads = self.threads.lock();
         if measurer.closing.load(Ordering::Acquire) || self.measures.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let work = Box::new(move || measurer.memory_loop());
-        match start(MEASURER, work, spawn) {
+        match start(spawn, MEASURER, MemoryLoop::new(measurer)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 self.measures.store(false, Ordering::Relaxed);
@@ -144,7 +105,7 @@ impl Background {
         Ok(())
     }
 
-    fn start_with(maintenance: &Arc<Maintenance>, spawn: &mut Spawn<'_>) -> Result<Background> {
+    fn start_with(maintenance: &Arc<Maintenance>, spawn: &dyn Spawn) -> Result<Background> {
         // Dropped after an error, it stops and joins those that were started: the store is about to go.
         let background = Background {
             maintenance: Arc::downgrade(maintenance),
@@ -160,17 +121,14 @@ impl Background {
     fn start_all(
         &self,
         maintenance: &Arc<Maintenance>,
-        spawn: &mut Spawn<'_>,
-        threads: &mut Vec<JoinHandle<()>>,
+        spawn: &dyn Spawn,
+        threads: &mut Vec<Box<dyn Handle>>,
     ) -> Result<()> {
-        let flusher = maintenance.clone();
-        threads.push(start("tdb-flush", Box::new(move || flusher.flush_loop()), spawn)?);
-        let reserver = maintenance.clone();
-        threads.push(start("tdb-counter", Box::new(move || reserver.reserve_loop()), spawn)?);
+        threads.push(start(spawn, "tdb-flush", FlushLoop::new(maintenance.clone()))?);
+        threads.push(start(spawn, "tdb-counter", ReserveLoop::new(maintenance.clone()))?);
         let options = &maintenance.store.options;
         if options.max_memory > 0 || options.tend_heap.is_some() {
-            let measurer = maintenance.clone();
-            threads.push(start(MEASURER, Box::new(move || measurer.memory_loop()), spawn)?);
+            threads.push(start(spawn, MEASURER, MemoryLoop::new(maintenance.clone()))?);
             self.measures.store(true, Ordering::Relaxed);
         }
         start_compactors(maintenance, options.compaction_threads, spawn, threads)
@@ -186,10 +144,9 @@ impl Background {
         maintenance.store.memtables.changed.notify_all();
         maintenance.work_signal.call();
         maintenance.counter_refill.wake();
+        maintenance.close_signal.call();
         for thread in self.threads.lock().drain(..) {
-            thread.thread().unpark();
-            // A thread that panicked has aborted the process.
-            let _ = thread.join();
+            thread.join();
         }
         maintenance.store.memtables.state.lock().closing = false;
     }
@@ -197,25 +154,20 @@ impl Background {
 
 const MEASURER: &str = "tdb-memory";
 
-pub(super) fn spawn_guarded(name: &str, work: Work) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_string()).spawn(move || {
-        let _guard = AbortOnPanic::new();
-        work();
-    })
-}
-
-fn start(name: &str, work: Work, spawn: &mut Spawn<'_>) -> Result<JoinHandle<()>> {
-    spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))
+/// Starts the thread of a loop.
+fn start(spawn: &dyn Spawn, name: &str, work: impl Step + Send + 'static) -> Result<Box<dyn Handle>> {
+    let work = Box::new(move || host::run(work));
+    spawn.spawn(name, work).map_err(|e| Error::io("start of a thread", name, e))
 }
 
 /// Starts compaction threads up to `asked`, but no more than half of the cores.
 fn start_compactors(
     maintenance: &Arc<Maintenance>,
     asked: usize,
-    spawn: &mut Spawn<'_>,
-    threads: &mut Vec<JoinHandle<()>>,
+    spawn: &dyn Spawn,
+    threads: &mut Vec<Box<dyn Handle>>,
 ) -> Result<()> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cores = spawn.cores();
     let wanted = asked.min((cores / 2).max(1));
     if wanted < asked {
         let what =
@@ -224,8 +176,14 @@ fn start_compactors(
     }
     let missing = maintenance.compaction_threads.want(wanted);
     for started in 0..missing {
-        let compactor = maintenance.clone();
-        let thread = start("tdb-compact", Box::new(move || compactor.compact_loop()), spawn);
+        let (compactor, host) = (CompactLoop::new(maintenance.clone()), maintenance.store.env.spawn.clone());
+        let work = Box::new(move || {
+            // Threads that serve clients go first.
+            host.yield_to_others();
+            host::run(compactor);
+        });
+        let thread = spawn.spawn("tdb-compact", work);
+        let thread = thread.map_err(|e| Error::io("start of a thread", "tdb-compact", e));
         threads.push(thread.inspect_err(|_| maintenance.compaction_threads.ended(missing - started))?);
     }
     Ok(())
@@ -238,91 +196,36 @@ impl Drop for Background {
 }
 
 impl Maintenance {
-    fn flush_loop(&self) {
-        let mut pause = RETRY.0;
-        loop {
-            let sealed = {
-                let mut state = self.store.memtables.state.lock();
-                while state.sealed.is_empty() && !state.closing {
-                    self.store.memtables.changed.wait(&mut state);
-                }
-                if state.closing {
-                    return;
-                }
-                state.attempts += 1;
-                state.hurry = false;
-                state.stuck = None;
-                state.sealed.clone()
-            };
-            if self.store.wal.failed().is_some() {
-                // Nothing more goes to files: what the log lost must not become reachable.
-                return;
-            }
-            self.store.stats.flushing.store(1, Ordering::Relaxed);
-            let memtables = sealed.iter().take_while(|sealed| sealed.flushable.memtable().is_some()).count();
-            let result = match &sealed[0].flushable {
-                Flushable::Runs(runs) => self.install_runs(runs),
-                Flushable::Memtable(_) => self.flush_sealed(&sealed[..memtables]),
-            };
-            self.store.stats.flushing.store(0, Ordering::Relaxed);
-            match result {
-                Ok(()) => {
-                    pause = RETRY.0;
-                    self.store.wal.fullness().over(FullFor::Flush, self.now_micros());
-                    drop(sealed);
-                    self.store.heap_trim.trim();
-                }
-                Err(error) => {
-                    self.store.stats.count_failed_flush(&error);
-                    self.tell_failed_flush(&error);
-                    // What it wrote would be in the way of the next attempt where space is short.
-                    self.store.unlink_unused();
-                    let mut state = self.store.memtables.state.lock();
-                    state.stuck = Some(Stuck::of(&error));
-                    self.store.memtables.changed.notify_all();
-                    let until = Instant::now() + pause;
-                    while !state.closing
-                        && !state.hurry
-                        && !self.store.memtables.changed.wait_until(&mut state, until).timed_out()
-                    {
-                    }
-                    pause = (pause * 2).min(RETRY.1);
-                }
-            }
-        }
-    }
-
-    fn now_micros(&self) -> u64 {
-        self.store.versions.disk().now_micros()
-    }
-
-    fn tell_failed_flush(&self, error: &Error) {
+    pub(super) fn tell_failed_flush(&self, error: &Error) {
         match error {
-            Error::DiskFull(what) => self.store.wal.fullness().found(FullFor::Flush, what, self.now_micros()),
+            Error::DiskFull(what) => {
+                self.store.wal.fullness().found(FullFor::Flush, what, self.store.now_micros())
+            }
             error => self.store.log(LogLevel::Error, &format!("flush failed, will be tried again: {error}")),
         }
     }
 
     /// Notes room for merges, or the want of it.
-    fn note_room_for_merges(&self, result: &Result<bool>) {
+    pub(super) fn note_room_for_merges(&self, result: &Result<bool>) {
         let fullness = self.store.wal.fullness();
         match result {
-            Err(Error::DiskFull(what)) => fullness.found(FullFor::Merge, what, self.now_micros()),
+            Err(Error::DiskFull(what)) => fullness.found(FullFor::Merge, what, self.store.now_micros()),
             // Others may have fitted.
-            Ok(_) if !self.store.merges_lack_space() => fullness.over(FullFor::Merge, self.now_micros()),
+            Ok(_) if !self.store.merges_lack_space() => {
+                fullness.over(FullFor::Merge, self.store.now_micros())
+            }
             _ => {}
         }
     }
 
     /// Writes sealed memtables, oldest first, to files and makes them part of the version.
-    fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
+    pub(super) fn flush_sealed(&self, sealed: &[Sealed]) -> Result<()> {
         let Some(last) = sealed.last() else { return Ok(()) };
         // Before a table is written that would have to wait for the log.
         self.store.wal.check_room()?;
         self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
-        let (begun, begun_us) = (Instant::now(), self.now_micros());
-        let measured = latency::begin();
+        let (begun, begun_us) = (self.store.env.clock.now(), self.store.now_micros());
         let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
@@ -348,7 +251,8 @@ impl Maintenance {
             return Err(error);
         }
         self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
-        self.store.stats.flush_times.end(measured);
+        let took = self.store.env.clock.elapsed(begun);
+        self.store.stats.flush_times.add(took);
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
         self.store.log(
             LogLevel::Info,
@@ -358,12 +262,12 @@ impl Maintenance {
                 Bytes(memory as u64),
                 flushed.edit.new_files.len(),
                 Bytes(flushed.bytes_written),
-                Micros(self.now_micros().saturating_sub(begun_us))
+                Micros(self.store.now_micros().saturating_sub(begun_us))
             ),
         );
         if memory >= self.store.live.write_buffer_size() / 8 {
             // A smaller one, sealed early, says how long a file takes, and not a byte.
-            self.store.pressure.flushed(memory as u64, begun.elapsed());
+            self.store.pressure.flushed(memory as u64, self.store.env.clock.elapsed(begun));
         }
         self.shape_changed();
         Ok(())
@@ -418,54 +322,10 @@ impl Maintenance {
             self.store.memtables.held_log.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
         }
-        self.flushed_at.store(self.store.versions.disk().now_micros(), Ordering::Relaxed);
+        self.flushed_at.store(self.store.now_micros(), Ordering::Relaxed);
         self.store.memtables.changed.notify_all();
         self.store.wal.release_before(needed_from);
         Ok(())
-    }
-
-    /// Returns freed memory to the system, and measures the rest, until the store closes.
-    fn memory_loop(&self) {
-        while !self.closing.load(Ordering::Acquire) {
-            self.store.options.tend_heap.inspect(|tend| tend());
-            if self.store.live.max_memory() > 0 {
-                self.store.keep_memory_bound();
-            }
-            crate::sync::park_timeout(memory::INTERVAL);
-        }
-    }
-
-    /// Runs due compactions until the store closes.
-    fn compact_loop(&self) {
-        low_priority();
-        let mut seen = 0;
-        let mut pause = RETRY.0;
-        while !self.closing.load(Ordering::Acquire) {
-            if self.compaction_threads.ends() {
-                return;
-            }
-            self.store.wait_for_memory(&self.closing);
-            let result = self.compact_next();
-            self.note_room_for_merges(&result);
-            match result {
-                Ok(true) => {
-                    pause = RETRY.0;
-                    self.store.heap_trim.trim();
-                }
-                Ok(false) => seen = self.work_signal.wait(seen),
-                Err(Error::Interrupted) => {}
-                Err(error) => {
-                    self.store.stats.count_failed_merge(&error);
-                    self.store.unlink_unused();
-                    let begun = Instant::now();
-                    while begun.elapsed() < pause && !self.closing.load(Ordering::Acquire) {
-                        std::thread::sleep(STEP);
-                    }
-                    pause = (pause * 2).min(RETRY.1);
-                }
-            }
-        }
-        self.compaction_threads.ended(1);
     }
 }
 
@@ -480,15 +340,6 @@ pub(crate) fn unread_run(error: &Error) -> String {
 /// The memtables among sealed flushables.
 fn memtables_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Memtable>> {
     sealed.iter().filter_map(|sealed| sealed.flushable.memtable())
-}
-
-/// Lowers the thread's priority below threads that serve clients.
-fn low_priority() {
-    // SAFETY: changes the scheduling priority of the calling thread only; failure changes nothing.
-    unsafe {
-        let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
-        libc::setpriority(libc::PRIO_PROCESS, thread, 5);
-    }
 }
 
 /// A sealed memtable as a flush reads it.
@@ -531,10 +382,33 @@ impl FlushSource for FlushedMemtable<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
     use crate::db::Db;
+    use crate::host::{SystemThreads, Work};
     use crate::io::FaultyDisk;
     use crate::options::Options;
+
+    /// A machine that starts so many threads.
+    #[derive(Debug)]
+    struct TwoThreads(AtomicUsize);
+
+    impl Spawn for TwoThreads {
+        fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Handle>> {
+            if self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+            {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            SystemThreads.spawn(name, work)
+        }
+
+        fn cores(&self) -> usize {
+            2
+        }
+
+        fn yield_to_others(&self) {}
+    }
 
     #[test]
     fn after_a_thread_that_cannot_be_started_none_runs() {
@@ -543,14 +417,7 @@ mod tests {
         db.background.stop();
         db.maintenance.closing.store(false, Ordering::Release);
         let handles = Arc::strong_count(&db.maintenance);
-        let mut left = 2;
-        let started = Background::start_with(&db.maintenance, &mut |_, work| {
-            if left == 0 {
-                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
-            }
-            left -= 1;
-            std::thread::Builder::new().spawn(work)
-        });
+        let started = Background::start_with(&db.maintenance, &TwoThreads(AtomicUsize::new(2)));
         assert!(matches!(started, Err(Error::Io { .. })), "{started:?}");
         assert_eq!(Arc::strong_count(&db.maintenance), handles, "a thread still has the store");
     }

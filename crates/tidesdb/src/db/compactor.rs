@@ -1,6 +1,5 @@
 //! Runs compactions: the picker's choice, or all runs of a family for OPTIMIZE.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::compaction::{self};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::flush::table_files::large_table_bound;
-use crate::latency;
+use crate::host::HashSet;
 use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -77,7 +76,7 @@ impl Maintenance {
         let live = self.store.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
         let pace = |bytes| told.tick(bytes);
-        let begun = latency::begin();
+        let begun = self.store.env.clock.now();
         let mut result = run(&JobContext {
             versions: &self.store.versions,
             live: &live,
@@ -86,10 +85,10 @@ impl Maintenance {
             large_table: large_table_bound(&self.store.options_now()),
         });
         if let Ok(done) = &mut result {
-            self.store.stats.merge_times.end(begun);
+            self.store.stats.merge_times.add(self.store.env.clock.elapsed(begun));
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
-        let record = told.end(&result, self.store.versions.disk().now_micros());
+        let record = told.end(&result, self.store.now_micros());
         if let Some(record) = record {
             self.tell_merge(&record, result.as_ref().err());
         }
@@ -138,7 +137,7 @@ impl Maintenance {
             (oldest_snapshot, self.store.expired_at()),
         );
         if let Some(picked) = picked {
-            let now = self.store.versions.disk().now_micros();
+            let now = self.store.now_micros();
             let told = self.history.begin(picked.family, &picked.task, now);
             let free = self.store.free_space();
             let done = self.with_context(&|| false, told, |context| {
@@ -178,7 +177,7 @@ impl Maintenance {
     /// True if there was no write for a while, and no job runs: tables dead now are not left to the next
     /// merge.
     fn is_settled(&self) -> bool {
-        let quiet_for = self.store.versions.disk().now_micros().saturating_sub(self.flushed_at.load(Relaxed));
+        let quiet_for = self.store.now_micros().saturating_sub(self.flushed_at.load(Relaxed));
         quiet_for >= sparse::SETTLED_AFTER_US && self.reservations.is_empty()
     }
 
@@ -198,7 +197,7 @@ impl Maintenance {
             self.store.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let told = self.history.begin_rewrite(&task.families(), self.store.versions.disk().now_micros());
+        let told = self.history.begin_rewrite(&task.families(), self.store.now_micros());
         let done =
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
@@ -226,7 +225,7 @@ impl Maintenance {
             if !self.compact_once(true)? && self.reservations.is_empty() {
                 return Ok(());
             }
-            std::thread::sleep(BUSY_PAUSE);
+            self.store.env.clock.sleep(BUSY_PAUSE);
         }
     }
 
@@ -289,12 +288,12 @@ impl Maintenance {
                     if self.closing.load(Relaxed) || interrupted() {
                         return Err(Error::Interrupted);
                     }
-                    std::thread::sleep(BUSY_PAUSE);
+                    self.store.env.clock.sleep(BUSY_PAUSE);
                     continue;
                 }
                 Some(Some(picked)) => picked,
             };
-            let told = self.history.begin(family.id(), &task, self.store.versions.disk().now_micros());
+            let told = self.history.begin(family.id(), &task, self.store.now_micros());
             let done = self.with_context(interrupted, told, |context| {
                 let (options, size) = (family.options(), self.store.options.target_file_size);
                 job::compact(context, &levels, family.id(), &options, size, &task)

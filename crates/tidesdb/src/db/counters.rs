@@ -6,11 +6,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::db::dictionary::{counter_key, number};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
+use crate::host::{Instant, Next, Step};
 use crate::options::LogLevel;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
@@ -41,6 +43,64 @@ impl CounterRefill {
     pub(crate) fn wake(&self) {
         let _queue = self.queue.lock();
         self.changed.notify_all();
+    }
+}
+
+/// Reserves blocks for counters that ask, and tends what is to be tended once a second. Waits for a counter that asks,
+/// for the close, both told by [`CounterRefill`], and for the end of the second.
+pub(crate) struct ReserveLoop {
+    maintenance: Arc<Maintenance>,
+    tend_at: Instant,
+    tends: u32,
+    told: Told,
+}
+
+/// What failed last time, and is in the log.
+#[derive(Default)]
+struct Told {
+    lock: bool,
+    clock: bool,
+}
+
+impl ReserveLoop {
+    pub(crate) fn new(maintenance: Arc<Maintenance>) -> ReserveLoop {
+        let tend_at = maintenance.store.env.clock.now() + TEND;
+        ReserveLoop { maintenance, tend_at, tends: 0, told: Told::default() }
+    }
+}
+
+impl Step for ReserveLoop {
+    fn step(&mut self) -> Next {
+        let maintenance = &self.maintenance;
+        if maintenance.closing.load(Ordering::Acquire) {
+            return Next::End;
+        }
+        let asks = maintenance.counter_refill.queue.lock().pop_front();
+        if let Some((family, counter)) = asks {
+            if let Err(error) = maintenance.reserve_ahead(family, counter) {
+                // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
+                maintenance.store.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
+            }
+        }
+        let clock = &maintenance.store.env.clock;
+        if clock.now() >= self.tend_at {
+            self.tend_at = clock.now() + TEND;
+            self.tends = self.tends.wrapping_add(1);
+            maintenance.tend(self.tends, &mut self.told);
+        }
+        Next::WaitUntil(self.tend_at)
+    }
+
+    fn wait(&mut self, until: Option<Instant>) {
+        let Some(until) = until else { return };
+        let CounterRefill { queue, changed } = &self.maintenance.counter_refill;
+        let mut queue = queue.lock();
+        let clock = &self.maintenance.store.env.clock;
+        while queue.is_empty() && !self.maintenance.closing.load(Ordering::Acquire) {
+            if clock.wait_until(changed, &mut queue, until) {
+                return;
+            }
+        }
     }
 }
 
@@ -147,48 +207,23 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Reserves requested blocks of counters, and seconds of the expiry clock. Releases idle memory of locks
-    /// and checks the directory's lock. Runs until the store closes.
-    pub(crate) fn reserve_loop(&self) {
-        let mut tend_at = Instant::now() + TEND;
-        let mut tends = 0u32;
-        while !self.closing.load(Ordering::Acquire) {
-            if let Some((family, counter)) = self.next_refill(tend_at) {
-                if let Err(error) = self.reserve_ahead(family, counter) {
-                    // It stays marked as asked: who crosses the ceiling tries again, and hears of it.
-                    self.store.log(LogLevel::Warn, &format!("no block of values reserved ahead: {error}"));
-                }
-            }
-            if Instant::now() >= tend_at {
-                tend_at = Instant::now() + TEND;
-                tends = tends.wrapping_add(1);
-                if tends % TENDS_BETWEEN_SWEEPS == 0 {
-                    self.transactions.locks.give_back_idle();
-                }
-                if let Err(error) = self.store.check_lock() {
-                    tracing::warn!(%error, "the lock of the directory is not confirmed");
-                }
-                if let Err(error) = self.store.tend_expiry_clock() {
-                    tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
-                }
-            }
+    /// What is to be done once a second: seconds of the expiry clock, idle locks' memory, the directory's lock.
+    fn tend(&self, tends: u32, told: &mut Told) {
+        if tends % TENDS_BETWEEN_SWEEPS == 0 {
+            self.transactions.locks.give_back_idle();
         }
-    }
-
-    /// The next counter in need of a block; `None`: it is time for the expiry clock, or the store closes.
-    fn next_refill(&self, until: Instant) -> Option<(FamilyId, u32)> {
-        let mut queue = self.counter_refill.queue.lock();
-        loop {
-            if self.closing.load(Ordering::Acquire) {
-                return None;
+        let tell = |told: &mut bool, what: &str, done: Result<()>| {
+            let told_before = std::mem::replace(told, done.is_err());
+            if let (Err(error), false) = (done, told_before) {
+                self.store.log(LogLevel::Warn, &format!("{what}, tried again each second: {error}"));
             }
-            if let Some(next) = queue.pop_front() {
-                return Some(next);
-            }
-            if self.counter_refill.changed.wait_until(&mut queue, until).timed_out() {
-                return None;
-            }
-        }
+        };
+        tell(&mut told.lock, "the lock of the directory is not confirmed", self.store.check_lock());
+        tell(
+            &mut told.clock,
+            "no seconds of the expiry clock reserved ahead",
+            self.store.tend_expiry_clock(),
+        );
     }
 
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {

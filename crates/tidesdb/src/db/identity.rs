@@ -9,6 +9,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::checksum;
+use crate::host::Random;
 use crate::io::{Disk, OpenMode};
 use crate::options::StoreIdentity;
 use crate::version::StoreState;
@@ -67,9 +68,9 @@ fn ids_of(state: &StoreState) -> Vec<(&str, u64)> {
 }
 
 /// The manifest's option for a store adopted in its present epoch, under a new id.
-pub(crate) fn taken_on(state: &StoreState, disk: &dyn Disk) -> (String, String) {
+pub(crate) fn taken_on(state: &StoreState, random: &dyn Random) -> (String, String) {
     let mut ids: Vec<String> = ids_of(state).iter().map(|(id, from)| format!("{id}@{from}")).collect();
-    ids.push(format!("{:016x}{:016x}@{}", disk.random(), disk.random(), state.epoch));
+    ids.push(format!("{:016x}{:016x}@{}", random.next(), random.next(), state.epoch));
     (STORE_IDS.to_string(), ids.split_off(ids.len().saturating_sub(IDS_KEPT)).join(" "))
 }
 

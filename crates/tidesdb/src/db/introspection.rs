@@ -129,7 +129,7 @@ impl Db {
 
     /// The clock of `begun_us` and similar fields: microseconds from an arbitrary start, never going back.
     pub fn now_micros(&self) -> u64 {
-        self.store().versions.disk().now_micros()
+        self.store().now_micros()
     }
 
     /// The open transactions, then the prepared ones without a session.

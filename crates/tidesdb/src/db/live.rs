@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::db::background::{spawn_guarded, Spawn};
 use crate::db::Db;
 use crate::error::Result;
+use crate::host::Spawn;
 use crate::options::live::LiveOptions;
 use crate::options::{LogLevel, SyncMode};
 use crate::store::Store;
@@ -21,10 +21,10 @@ impl Db {
     /// too, once this returns with [`SyncMode::Full`]. A weaker mode does not apply to commits prepared under
     /// the stricter one.
     pub fn set_live_options(&self, to: &LiveOptions) -> Result<()> {
-        self.set_live_options_with(to, &mut spawn_guarded)
+        self.set_live_options_with(to, &*self.store.env.spawn)
     }
 
-    fn set_live_options_with(&self, to: &LiveOptions, spawn: &mut Spawn<'_>) -> Result<()> {
+    fn set_live_options_with(&self, to: &LiveOptions, spawn: &dyn Spawn) -> Result<()> {
         let store = &self.store;
         store.check_mode()?;
         let _one = store.live_change.lock();
@@ -90,7 +90,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
+    use crate::host::{Handle, SystemThreads, Work};
     use crate::io::faulty::{Failure, Fault, Op};
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
@@ -148,6 +151,25 @@ mod tests {
         assert!(db.store.refresh_oldest_snapshot() <= durable);
     }
 
+    /// A machine that starts one thread. Counts the attempts.
+    #[derive(Debug, Default)]
+    struct OneThread(AtomicUsize);
+
+    impl Spawn for OneThread {
+        fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Handle>> {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            SystemThreads.spawn(name, work)
+        }
+
+        fn cores(&self) -> usize {
+            4
+        }
+
+        fn yield_to_others(&self) {}
+    }
+
     /// The thread that measures memory cannot be started: the one that compacts ends again.
     #[test]
     fn a_thread_that_cannot_be_started_leaves_the_options_and_the_threads_as_they_were() {
@@ -156,17 +178,10 @@ mod tests {
         let before = db.live_options();
         let mut to = db.live_options();
         (to.compaction_threads, to.max_memory) = (1, 1 << 30);
-        let mut started = Vec::new();
-        let refused = db.set_live_options_with(&to, &mut |name, work| {
-            started.push(name.to_string());
-            if started.len() > 1 {
-                return Err(std::io::Error::from_raw_os_error(libc::EAGAIN));
-            }
-            spawn_guarded(name, work)
-        });
-        let error = refused.expect_err("no thread").to_string();
+        let one = OneThread::default();
+        let error = db.set_live_options_with(&to, &one).expect_err("no thread").to_string();
         assert!(error.contains("tdb-memory"), "{error}");
-        assert_eq!((started.len(), db.live_options()), (2, before));
+        assert_eq!((one.0.load(Ordering::Relaxed), db.live_options()), (2, before));
         assert_eq!(db.maintenance.compaction_threads.wanted(), 0);
         db.set_live_options(&to).expect("now it can");
         assert_eq!(db.maintenance.compaction_threads.wanted(), 1);

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::compaction::history::History;
-use crate::db::background::{CompactionThreads, WorkSignal};
+use crate::db::background::CompactionThreads;
 use crate::db::counters::CounterRefill;
+use crate::db::loops::{CloseSignal, WorkSignal};
 use crate::error::Result;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -27,6 +28,7 @@ pub(crate) struct Maintenance {
     pub work_signal: WorkSignal,
     pub compaction_threads: CompactionThreads,
     pub counter_refill: CounterRefill,
+    pub close_signal: CloseSignal,
     pub closing: AtomicBool,
     /// Time of the last flush, by the disk's clock; the opening counts.
     pub flushed_at: AtomicU64,
@@ -39,7 +41,7 @@ impl Maintenance {
         transactions: Arc<Transactions>,
         reservations: Arc<CompactionReservations>,
     ) -> Maintenance {
-        let now = transactions.store.versions.disk().now_micros();
+        let now = transactions.store.now_micros();
         Maintenance {
             store: transactions.store.clone(),
             transactions,
@@ -50,6 +52,7 @@ impl Maintenance {
             work_signal: WorkSignal::default(),
             compaction_threads: CompactionThreads::default(),
             counter_refill: CounterRefill::default(),
+            close_signal: CloseSignal::default(),
             closing: AtomicBool::new(false),
             flushed_at: AtomicU64::new(now),
             backup_runs: AtomicBool::new(false),

@@ -10,6 +10,7 @@ pub mod dictionary;
 pub mod identity;
 pub mod introspection;
 mod live;
+mod loops;
 pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub(crate) mod report;
@@ -320,7 +321,7 @@ impl Db {
         }
         self.store.wal.close()?;
         if let Err(error) = self.maintenance.forget_log() {
-            tracing::warn!(%error, "the log's files stay listed");
+            self.store.log(LogLevel::Warn, &format!("the log's files stay listed: {error}"));
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::iter::prune::Counts;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{LiveSnapshots, VersionIterator};
-use crate::options::{FamilyOptions, Options};
+use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::table::SsTableOptions;
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
@@ -112,7 +112,8 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
         without_small_runs.insert(merging.family);
         // Where space is short the next attempt needs the room.
         if let Err(error) = input.versions.delete_obsolete() {
-            tracing::warn!(%error, "a file of the attempt stays for now");
+            let what = format!("a file of the attempt stays for now: {error}");
+            input.versions.table_files().log(LogLevel::Warn, &what);
         }
     }
 }

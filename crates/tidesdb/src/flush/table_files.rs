@@ -95,7 +95,8 @@ impl<'a> TableFiles<'a> {
                     none => {
                         let place = self.place(bytes)?;
                         let file = Arc::clone(&place.file);
-                        let writer = SsTableWriter::new(file, place.offset, family, options.clone());
+                        let writer = SsTableWriter::new(file, place.offset, family, options.clone())
+                            .counted_by(self.versions.cache());
                         none.insert((place, writer))
                     }
                 };

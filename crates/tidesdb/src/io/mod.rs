@@ -1,6 +1,6 @@
-//! The one way to the disk. Every file operation, clock reading and random number of the engine goes through
-//! [`Disk`] and [`File`]. Crash tests therefore run the real engine on a faulty disk from a seed. Stands
-//! below every other room, without knowledge of formats.
+//! The one way to the disk. Every file operation of the engine goes through [`Disk`] and [`File`]. Crash tests therefore
+//! run the real engine on a faulty disk from a seed. Time and chance are in [`crate::host`]; a disk of the tests brings
+//! its own. Without knowledge of formats.
 
 pub mod faulty;
 pub mod overlay;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::host::{Clock, Random};
 
 pub use self::faulty::FaultyDisk;
 pub use self::overlay::OverlayDisk;
@@ -97,7 +98,7 @@ pub trait DirectoryLock: Send + Sync + fmt::Debug {
     }
 }
 
-/// A disk, with clock and randomness.
+/// A disk.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file. The entry of a new file is durable only after [`Disk::sync_dir`].
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
@@ -128,10 +129,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn DirectoryLock>>;
     /// Writable bytes in the file system of `dir`.
     fn free_space(&self, dir: &Path) -> Result<u64>;
-    /// Monotonic clock, in microseconds from an arbitrary start.
-    fn now_micros(&self) -> u64;
-    /// Wall clock, in seconds since 1970.
-    fn unix_seconds(&self) -> u64;
-    /// A random number.
-    fn random(&self) -> u64;
+    /// The clock that belongs to the disk: the machine's, or that of a disk of the tests.
+    fn clock(&self) -> Arc<dyn Clock>;
+    /// The chance that belongs to it.
+    fn random(&self) -> Arc<dyn Random>;
 }

@@ -9,12 +9,13 @@
 //!
 //! Nothing is durable here: a sync has nothing to do.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::error::{Error, Result};
+use crate::host::HashMap;
 use crate::sync::{Mutex, RwLock};
 
 /// Bytes of a page. Changes of a file are kept page by page.
@@ -72,7 +73,7 @@ fn missing(path: &Path) -> Error {
 }
 
 impl Disk for OverlayDisk {
-    crate::pass_on!(to below: resolve lock_shared now_micros unix_seconds random);
+    crate::pass_on!(to below: resolve lock_shared clock random);
 
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut changed = self.changed.lock();

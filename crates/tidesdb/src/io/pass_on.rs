@@ -8,7 +8,7 @@ macro_rules! pass_on {
     (to $below:ident: all but open) => {
         $crate::pass_on!(
             to $below: rename remove link remove_dir resolve exists list create_dir_all sync_dir lock lock_shared
-            free_space now_micros unix_seconds random
+            free_space clock random
         );
     };
     (to $below:ident: $($method:ident)*) => {
@@ -74,18 +74,13 @@ macro_rules! pass_on {
             self.$below.free_space(dir)
         }
     };
-    (@now_micros $below:ident) => {
-        fn now_micros(&self) -> u64 {
-            self.$below.now_micros()
-        }
-    };
-    (@unix_seconds $below:ident) => {
-        fn unix_seconds(&self) -> u64 {
-            self.$below.unix_seconds()
+    (@clock $below:ident) => {
+        fn clock(&self) -> std::sync::Arc<dyn $crate::internal::host::Clock> {
+            self.$below.clock()
         }
     };
     (@random $below:ident) => {
-        fn random(&self) -> u64 {
+        fn random(&self) -> std::sync::Arc<dyn $crate::internal::host::Random> {
             self.$below.random()
         }
     };

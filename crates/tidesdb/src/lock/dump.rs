@@ -4,7 +4,6 @@
 //! the wait latch is held: no wait begins or ends. The others follow, a few under each latch, up to the
 //! bound. Keys are truncated. Locks without entries (`implicit`) appear only if another owner waits for them.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::LockOwner;
 use super::shard::{Entry, EntryPlace, FamilyLocks, Shard, TABLE_SHARD};
+use crate::host::HashSet;
 use crate::types::FamilyId;
 
 /// Most bytes of a copied key.
@@ -208,7 +208,7 @@ impl LockManager {
     /// Copies at most `limit` grants and waits. `owners` are the owners whose waits are copied.
     pub fn dump(&self, owners: &[Arc<LockOwner>], limit: usize) -> LockDump {
         let mut out = LockDump { complete: true, ..LockDump::default() };
-        let mut shown = Shown::new();
+        let mut shown = Shown::default();
         self.dump_waits(owners, limit, &mut shown, &mut out);
         let families = self.all_families();
         for locks in &families {
@@ -319,12 +319,13 @@ impl LockOwner {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mode, MonotonicClock, Policy};
+    use super::super::{Mode, Policy};
     use super::*;
+    use crate::host::SystemClock;
     use std::time::Duration;
 
     fn manager() -> Arc<LockManager> {
-        Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())))
+        Arc::new(LockManager::new(None, Arc::new(SystemClock)))
     }
 
     fn owner(id: u64) -> Arc<LockOwner> {

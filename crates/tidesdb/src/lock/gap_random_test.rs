@@ -10,6 +10,7 @@ use rand::{rngs::StdRng, Rng, SeedableRng};
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::Error;
+use crate::host::SystemClock;
 use crate::sync::Mutex;
 
 /// Committed keys, under one mutex, as a current read of a store would return them. And a log of recent
@@ -127,7 +128,7 @@ fn what_a_range_covers_never_changes() {
             shards: 1 << (seed % 3),
             ..LockOptions::default()
         };
-        let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+        let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
         let (committed, ids) = (Committed::default(), AtomicU64::new(0));
         let (done, commits) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
@@ -184,7 +185,7 @@ fn what_a_range_covers_never_changes() {
 /// A stream of short range readers does not keep an insertion out for ever.
 #[test]
 fn an_insertion_gets_through_a_stream_of_ranges() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (stop, rounds) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for n in 0..4 {

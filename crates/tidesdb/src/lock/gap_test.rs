@@ -7,6 +7,7 @@ use expect_test::expect;
 use super::test_script::{check, check_with};
 use super::*;
 use crate::error::Error;
+use crate::host::SystemClock;
 
 #[test]
 fn a_range_keeps_others_from_insertions_and_not_its_owner() {
@@ -665,7 +666,7 @@ fn an_appliers_own_range_goes_before_who_waits_for_it() {
 #[test]
 fn many_locks_of_all_owners_escalate_where_that_needs_no_wait() {
     let options = LockOptions { max_locks: 0, max_total: 1500, max_advisory: 0, escalate: true, shards: 2 };
-    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
     let (small, large, third) = (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3));
     let lock = |owner: &Arc<LockOwner>, family, i: u32| {
         locks.lock_point(owner, family, &i.to_be_bytes(), Mode::Exclusive, Policy::NoWait)

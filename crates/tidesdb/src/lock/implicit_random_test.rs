@@ -11,6 +11,7 @@ use rand::{rngs::StdRng, Rng, SeedableRng};
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::{Error, Result};
+use crate::host::SystemClock;
 use crate::sync::Mutex;
 
 const KEYS: u8 = 6;
@@ -152,7 +153,7 @@ fn who_has_locked_a_key_implicitly_has_it_alone() {
     for seed in seeds {
         let threads = 3 + seed;
         let options = LockOptions { shards: 1 << (seed % 3), ..LockOptions::default() };
-        let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+        let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
         let shadows: Vec<Shadow> = (0..KEYS).map(|_| Shadow::default()).collect();
         let notes = &Notes::default();
         let (ids, commits) = (AtomicU64::new(0), AtomicU64::new(0));

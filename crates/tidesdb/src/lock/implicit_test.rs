@@ -12,6 +12,7 @@ use expect_test::expect;
 use super::test_script::check;
 use super::*;
 use crate::error::{Error, Result};
+use crate::host::SystemClock;
 use crate::sync::Mutex;
 
 /// Stands for the keys in files.
@@ -326,7 +327,7 @@ fn an_unconfirmed_implicit_lock_waits_for_whom_it_finds_and_counts_where_nobody_
 /// entry of the implicit lock.
 #[test]
 fn the_owner_of_an_unconfirmed_implicit_lock_does_not_wait_for_itself() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (owner, other) = (LockOwner::new(1), LockOwner::new(2));
     let soon = SOON;
     locks.lock_table(&owner, 1, TableMode::IntentExclusive, soon).unwrap();
@@ -376,7 +377,7 @@ const LATE: Policy = Policy::Wait(Some(std::time::Duration::from_secs(20)));
 /// granted the key after the gap lock. All of it follows the owner's first look at the key.
 #[test]
 fn an_unconfirmed_implicit_lock_looks_again_when_it_was_contested() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (owner, other, ranger) = (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3));
     locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
     locks.lock_table(&owner, 1, TableMode::IntentExclusive, SOON).unwrap();
@@ -411,7 +412,7 @@ fn an_unconfirmed_implicit_lock_looks_again_when_it_was_contested() {
 /// As before, with an insertion already waiting for the gap lock when the implicit lock is made.
 #[test]
 fn an_unconfirmed_implicit_lock_sees_who_waited_before_it() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (owner, other, ranger) = (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3));
     locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
     locks.lock_table(&owner, 1, TableMode::IntentExclusive, SOON).unwrap();
@@ -445,7 +446,7 @@ fn an_unconfirmed_implicit_lock_sees_who_waited_before_it() {
 /// the key, the gap lock goes and the implicit lock is confirmed.
 #[test]
 fn what_a_look_at_implicit_locks_found_does_not_outlive_the_range_behind_it() {
-    let locks = Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())));
+    let locks = Arc::new(LockManager::new(None, Arc::new(SystemClock)));
     let (owner, second, other) = (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3));
     let ranger = LockOwner::new(4);
     locks.lock_range(&ranger, 1, b"a", Some(b"m"), SOON).unwrap();
@@ -482,7 +483,7 @@ fn what_a_look_at_implicit_locks_found_does_not_outlive_the_range_behind_it() {
 /// lock does. The third goes, the owner finds the key free, and then the searching one is granted the key.
 #[test]
 fn what_a_look_at_implicit_locks_found_does_not_outlive_the_holder_behind_it() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (owner, second, other, holder) =
         (LockOwner::new(1), LockOwner::new(2), LockOwner::new(3), LockOwner::new(4));
     locks.lock_point(&holder, 1, b"k", Mode::Shared, SOON).unwrap();
@@ -626,7 +627,7 @@ fn a_range_published_before_an_unconfirmed_implicit_lock_is_confirmed_keeps_it_o
 
 #[test]
 fn what_cannot_be_read_is_an_error_and_counts_as_locked() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let (a, b) = (LockOwner::new(1), LockOwner::new(2));
     locks.lock_table(&a, 1, TableMode::IntentExclusive, Policy::NoWait).unwrap();
     locks.lock_implicitly(&a, 1, Arc::new(Unreadable));
@@ -643,7 +644,7 @@ fn what_cannot_be_read_is_an_error_and_counts_as_locked() {
 #[test]
 fn entries_given_back_make_room_for_others() {
     let options = LockOptions { max_locks: 0, max_total: 3000, max_advisory: 0, escalate: true, shards: 2 };
-    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
     let (large, other) = (LockOwner::new(1), LockOwner::new(2));
     locks.lock_point(&other, 1, b"x", Mode::Exclusive, Policy::NoWait).unwrap();
     let mut stored = BTreeSet::new();
@@ -672,7 +673,7 @@ fn entries_given_back_make_room_for_others() {
 #[test]
 fn memory_of_many_locks_goes_with_them() {
     let options = LockOptions { shards: 2, ..LockOptions::default() };
-    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
     let owner = LockOwner::new(1);
     let lock = |keys: std::ops::Range<u32>| {
         for key in keys {
@@ -707,7 +708,7 @@ fn memory_of_many_locks_goes_with_them() {
 
 #[test]
 fn memory_of_waits_and_of_many_holders_goes_with_them() {
-    let locks = Arc::new(LockManager::new(None, Arc::new(MonotonicClock::default())));
+    let locks = Arc::new(LockManager::new(None, Arc::new(SystemClock)));
     let round = |keys: std::ops::Range<u32>| {
         std::thread::scope(|scope| {
             for thread in 0..20u64 {
@@ -736,7 +737,7 @@ fn memory_of_waits_and_of_many_holders_goes_with_them() {
 
 #[test]
 fn an_owners_list_of_many_locks_goes_with_them() {
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let owner = LockOwner::new(1);
     for key in 0..50_000u32 {
         locks.lock_point(&owner, 1, &key.to_be_bytes(), Mode::Exclusive, Policy::NoWait).unwrap();

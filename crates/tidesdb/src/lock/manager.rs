@@ -1,6 +1,5 @@
 //! The lock manager: grants and releases locks without a wait if possible, and runs waits.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 
@@ -12,8 +11,9 @@ use super::point::intention;
 use super::queue::{Attempt, GapConflict, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
-use super::{Clock, Granted, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
+use super::{Granted, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
 use crate::error::{Error, Result};
+use crate::host::{Clock, HashMap};
 use crate::sync::{yield_now, Mutex, MutexGuard, RwLock};
 use crate::types::FamilyId;
 

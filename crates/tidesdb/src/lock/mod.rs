@@ -21,9 +21,10 @@
 //! family's gap locks. An uncontended lock takes the first and the third.
 //!
 //! ```
-//! use tidesdb::internal::lock::{Granted, LockManager, LockOwner, Mode, MonotonicClock, Policy};
+//! use tidesdb::internal::lock::{Granted, LockManager, LockOwner, Mode, Policy};
 //! # use std::sync::Arc;
-//! let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+//! # use tidesdb::internal::host::SystemClock;
+//! let locks = LockManager::new(None, Arc::new(SystemClock));
 //! let (a, b) = (LockOwner::new(1), LockOwner::new(2));
 //! assert_eq!(locks.lock_point(&a, 7, b"k", Mode::Exclusive, Policy::NoWait)?, Some(Granted::New));
 //! assert_eq!(locks.lock_point(&b, 7, b"k", Mode::Shared, Policy::Skip)?, None);
@@ -77,8 +78,7 @@ mod table_test;
 mod test_script;
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use deadlock::{Deadlock, VictimReason};
 pub use dump::{DumpedLock, HeldCounts, KeyPrefix, LockDump, LockOwnerId, KEY_PREFIX_BYTES};
@@ -90,7 +90,7 @@ pub use manager::LockManager;
 pub use mode::{Mode, TableMode};
 pub use owner::LockOwner;
 
-use crate::io::Disk;
+use crate::host::{Spawn, SystemThreads};
 use crate::types::FamilyId;
 
 /// The reaction to a lock held by others.
@@ -166,34 +166,6 @@ pub trait WaitObserver: Send + Sync {
     }
 }
 
-/// The clock for measuring waits.
-pub trait Clock: Send + Sync {
-    /// Monotonic time in microseconds from an arbitrary start.
-    fn now_micros(&self) -> u64;
-}
-
-/// The clock of the operating system.
-#[derive(Debug)]
-pub struct MonotonicClock(Instant);
-
-impl Default for MonotonicClock {
-    fn default() -> Self {
-        MonotonicClock(Instant::now())
-    }
-}
-
-impl Clock for MonotonicClock {
-    fn now_micros(&self) -> u64 {
-        self.0.elapsed().as_micros() as u64
-    }
-}
-
-impl Clock for Arc<dyn Disk> {
-    fn now_micros(&self) -> u64 {
-        Disk::now_micros(&**self)
-    }
-}
-
 /// Bounds and widths of a lock manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LockOptions {
@@ -216,7 +188,13 @@ pub struct LockOptions {
 impl Default for LockOptions {
     /// No bound; two shards for each core, so two running threads seldom meet.
     fn default() -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, |n| n.get());
+        LockOptions::of_cores(SystemThreads.cores())
+    }
+}
+
+impl LockOptions {
+    /// No bound, on a machine of so many cores.
+    pub fn of_cores(cores: usize) -> LockOptions {
         LockOptions { max_locks: 0, max_total: 0, max_advisory: 10_000, escalate: true, shards: cores * 2 }
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use expect_test::expect;
 
 use super::test_script::check;
-use super::{LockManager, LockOptions, LockOwner, Mode, MonotonicClock, Policy};
+use super::{LockManager, LockOptions, LockOwner, Mode, Policy};
 use crate::error::Error;
+use crate::host::SystemClock;
 
 #[test]
 fn shared_locks_share_and_exclusive_ones_wait() {
@@ -315,7 +316,7 @@ fn intents_wait_only_for_owners_without_anything() {
 #[test]
 fn families_in_which_nothing_is_locked_give_their_memory_back() {
     let options = LockOptions { shards: 4, ..LockOptions::default() };
-    let locks = LockManager::with_options(None, Arc::new(MonotonicClock::default()), options);
+    let locks = LockManager::with_options(None, Arc::new(SystemClock), options);
     let (owner, other) = (LockOwner::new(1), LockOwner::new(2));
     let take = |owner: &Arc<LockOwner>, family| {
         locks

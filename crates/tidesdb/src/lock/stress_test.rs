@@ -14,6 +14,7 @@ use super::queue::{Attempt, GivenBack, Queue};
 use super::shard::FamilyLocks;
 use super::*;
 use crate::error::Error;
+use crate::host::SystemClock;
 
 /// The holders of a key or a table, as the threads themselves report them.
 #[derive(Default)]
@@ -80,11 +81,8 @@ struct Run {
 impl Run {
     fn go(self) -> LockStats {
         let live = Arc::new(Live((0..=self.threads).map(|_| AtomicBool::new(false)).collect()));
-        let locks = Arc::new(LockManager::with_options(
-            Some(live.clone()),
-            Arc::new(MonotonicClock::default()),
-            self.options,
-        ));
+        let locks =
+            Arc::new(LockManager::with_options(Some(live.clone()), Arc::new(SystemClock), self.options));
         let shadows: Arc<Vec<Shadow>> = Arc::new((0..self.keys).map(|_| Shadow::default()).collect());
         let owners: Vec<_> = (1..=self.threads).map(LockOwner::new).collect();
         let ids = AtomicU64::new(self.threads);
@@ -294,7 +292,7 @@ fn kills_and_escalations_among_random_transactions() {
 #[test]
 fn a_hot_key_with_many_waiters_serves_them_all() {
     const THREADS: u64 = 40;
-    let locks = LockManager::new(None, Arc::new(MonotonicClock::default()));
+    let locks = LockManager::new(None, Arc::new(SystemClock));
     let counter = AtomicI64::new(0);
     std::thread::scope(|scope| {
         for id in 1..=THREADS {

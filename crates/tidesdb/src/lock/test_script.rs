@@ -23,16 +23,23 @@ use expect_test::Expect;
 use super::implicit_test::Keys;
 use super::*;
 use crate::error::Error;
+use crate::host::{Clock, Instant};
 use crate::sync::Mutex;
 use crate::types::FamilyId;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct TestClock(AtomicU64);
 
 impl Clock for TestClock {
-    fn now_micros(&self) -> u64 {
-        self.0.load(SeqCst)
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.load(SeqCst) * 1000)
     }
+
+    fn unix_seconds(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _time: Duration) {}
 }
 
 #[derive(Default)]

@@ -260,7 +260,7 @@ fn is_cycle(cycle: &[Arc<LockOwner>]) -> bool {
 /// Panics if a deadlock stands. No wait begins or ends meanwhile.
 #[cfg(test)]
 pub(super) fn assert_no_deadlock(_: &Waits, waiting: &[Arc<LockOwner>]) {
-    use std::collections::HashMap;
+    use crate::host::HashMap;
     let edges: HashMap<u64, Vec<u64>> = waiting
         .iter()
         .filter_map(|owner| {

@@ -1,10 +1,11 @@
 //! The column families in memory, by name and by number.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::host::HashMap;
 use crate::options::{FamilyOptions, SyncMode};
 use crate::store::family::Family;
 use crate::store::Store;

@@ -6,38 +6,32 @@
 //! spills end with a trim.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::host::Instant;
 
 /// Shortest time between two trims: a trim walks all free chunks with the arenas' locks held.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The time of the last trim.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct HeapTrim {
-    opened: Instant,
-    /// No trim is due before this time, in milliseconds after `opened`.
+    /// No trim is due before this time, in nanoseconds of the clock.
     due: AtomicU64,
 }
 
 impl HeapTrim {
-    pub(crate) fn new() -> HeapTrim {
-        HeapTrim { opened: Instant::now(), due: AtomicU64::new(0) }
-    }
-
     /// Returns free pages, at most once a second. Does nothing with another allocator than glibc's, loaded
     /// before it.
-    pub(crate) fn trim(&self) {
-        let now = millis(self.opened.elapsed());
+    pub(crate) fn trim(&self, now: Instant) {
         let due = self.due.load(Ordering::Relaxed);
-        let next = now + millis(PAUSE);
-        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let next = (now + PAUSE).nanos();
+        if now.nanos() >= due
+            && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             trim_allocator();
         }
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]

@@ -8,10 +8,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::memory_gauge::{READ_AHEAD, SORTS, TABLE_WRITERS};
+use crate::memory_gauge::SORTS;
 use crate::options::live::LiveOptions;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -148,8 +148,8 @@ impl Store {
             spare_memtables: self.arenas.pooled_bytes() as u64,
             transactions: self.stats.batch_bytes.load(Relaxed),
             locks,
-            read_ahead: READ_AHEAD.bytes() as u64,
-            table_writers: TABLE_WRITERS.bytes() as u64,
+            read_ahead: self.cache.read_ahead.bytes() as u64,
+            table_writers: self.cache.table_writers.bytes() as u64,
             sorts: SORTS.bytes() as u64,
         };
         let elsewhere = self.cache.slab_bytes() as u64 + memory.sorts;
@@ -208,12 +208,12 @@ impl Store {
             return;
         }
         self.memory_bound.background_waits.fetch_add(1, Relaxed);
-        let begun = Instant::now();
+        let begun = self.env.clock.now();
         while self.memory_bound.shortage() >= Shortage::Background
-            && begun.elapsed() < LONGEST_WAIT
+            && self.env.clock.elapsed(begun) < LONGEST_WAIT
             && !closing.load(Relaxed)
         {
-            std::thread::sleep(INTERVAL / 4);
+            self.env.clock.sleep(INTERVAL / 4);
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
@@ -116,10 +115,11 @@ impl Store {
             if (wait_limit.interrupted)() {
                 return Err(Error::Interrupted);
             }
-            if begun.get_or_insert_with(Instant::now).elapsed() >= wait_limit.timeout {
+            let begun = *begun.get_or_insert_with(|| self.env.clock.now());
+            if self.env.clock.elapsed(begun) >= wait_limit.timeout {
                 return Err(Error::BackpressureTimeout);
             }
-            self.stats.count_backpressure(|| {
+            self.stats.count_backpressure(&*self.env.clock, || {
                 // A short step, so that a failure of the log is noticed.
                 self.memtables.changed.wait_for(&mut state, WaitLimit::STEP);
             });

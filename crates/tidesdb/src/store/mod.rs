@@ -33,6 +33,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 
 use crate::cache::BlockCache;
+use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::memtable::ArenaPool;
@@ -72,6 +73,7 @@ pub struct Store {
     /// Held while the log's sync interval is chosen, so the last choice follows the newest options.
     pub(crate) sync_choice: Mutex<()>,
     pub(crate) dir: PathBuf,
+    pub(crate) env: Env,
     pub(crate) wal: Wal,
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) snapshots: Snapshots,
@@ -98,8 +100,7 @@ pub struct Store {
     pub(crate) proves_inserts: AtomicBool,
     /// See [`crate::iter::LiveSnapshots`].
     unproven_upto: AtomicU64,
-    /// Bytes free on the store's file system, and the time of that answer in microseconds of the disk's
-    /// clock.
+    /// Bytes free on the store's file system, and the time of that answer in microseconds of the clock.
     free_space: AtomicU64,
     free_space_at: AtomicU64,
     /// Sequence number of the newest commit found by recovery.
@@ -115,6 +116,7 @@ pub struct Store {
 pub(crate) struct StoreParts {
     pub options: Options,
     pub dir: PathBuf,
+    pub env: Env,
     pub lock: Arc<dyn DirectoryLock>,
     pub wal: Wal,
     pub versions: Arc<VersionSet>,
@@ -139,7 +141,7 @@ impl Store {
     pub(crate) fn new(parts: StoreParts) -> Store {
         let state = parts.versions.state();
         let active = parts.view.active.clone();
-        let moment = Moment::of(parts.versions.disk());
+        let moment = Moment::of(&*parts.env.clock);
         let second = state
             .expiry_clock
             .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
@@ -161,8 +163,8 @@ impl Store {
             // Ids of an epoch begin with its epoch, or after those that an earlier one gave out beyond its share, so that
             // none is used twice.
             next_transaction: AtomicU64::new((state.epoch << 32).max(parts.newest_transaction + 1)),
-            pressure: Gauges::default(),
-            heap_trim: HeapTrim::new(),
+            pressure: Gauges::new(parts.env.clock.clone()),
+            heap_trim: HeapTrim::default(),
             memory_bound: MemoryBound::default(),
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
@@ -174,6 +176,7 @@ impl Store {
             closed: AtomicBool::new(false),
             lock: parts.lock,
             dir: parts.dir,
+            env: parts.env,
             live: LiveValues::new(&parts.options),
             live_change: Mutex::new(()),
             sync_choice: Mutex::new(()),
@@ -314,17 +317,21 @@ impl Store {
         self.next_transaction.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The clock's microseconds.
+    pub(crate) fn now_micros(&self) -> u64 {
+        self.env.clock.now_micros()
+    }
+
     /// Writable bytes, at most a second old; the largest number if unknown.
     pub(crate) fn free_space(&self) -> u64 {
-        let disk = self.versions.disk();
-        let (now, asked) = (disk.now_micros(), self.free_space_at.load(Ordering::Relaxed));
+        let (now, asked) = (self.now_micros(), self.free_space_at.load(Ordering::Relaxed));
         let old = asked == 0 || now.saturating_sub(asked) >= FREE_SPACE_AGE_US;
         // One thread asks, the others go by what is known.
         let mine = |at: &AtomicU64| {
             at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         if old && mine(&self.free_space_at) {
-            let free = disk.free_space(&self.dir).unwrap_or(u64::MAX);
+            let free = self.env.disk.free_space(&self.dir).unwrap_or(u64::MAX);
             self.free_space.store(free, Ordering::Relaxed);
         }
         self.free_space.load(Ordering::Relaxed)

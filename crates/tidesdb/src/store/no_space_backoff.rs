@@ -2,9 +2,10 @@
 //! and fill the disk again while writers meet errors. It would also keep away smaller merges, which free
 //! space.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::host::{Clock, HashMap, Instant};
 use crate::sync::Mutex;
 use crate::types::FamilyId;
 
@@ -12,8 +13,9 @@ use crate::types::FamilyId;
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Merges without enough space.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NoSpaceBackoff {
+    clock: Arc<dyn Clock>,
     families: Mutex<HashMap<FamilyId, Failed>>,
 }
 
@@ -27,18 +29,23 @@ struct Failed {
 }
 
 impl Failed {
-    fn lasts(&self, free: u64) -> bool {
-        Instant::now() < self.until && self.needed.is_none_or(|needed| free < needed)
+    fn lasts(&self, now: Instant, free: u64) -> bool {
+        now < self.until && self.needed.is_none_or(|needed| free < needed)
     }
 }
 
 impl NoSpaceBackoff {
+    /// No merge found the disk full. Pauses pass by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> NoSpaceBackoff {
+        NoSpaceBackoff { clock, families: Mutex::default() }
+    }
+
     /// A merge of `bytes` bytes found the disk full in `call`; `free` bytes were free at its begin. A merge
     /// with room failed for other reasons: a quota, or the file system's own.
     pub fn note(&self, family: FamilyId, bytes: u64, free: u64, call: &str) {
         let more = (free / 8).max(bytes / 8).max(1);
         let needed = (free / 2 < bytes).then(|| free.saturating_add(more));
-        let failed = Failed { call: call.to_string(), needed, until: Instant::now() + PAUSE };
+        let failed = Failed { call: call.to_string(), needed, until: self.clock.now() + PAUSE };
         self.families.lock().insert(family, failed);
     }
 
@@ -51,8 +58,8 @@ impl NoSpaceBackoff {
     pub fn look_again(&self, lives: impl Fn(FamilyId) -> bool, free: impl FnOnce() -> u64) {
         let mut families = self.families.lock();
         if !families.is_empty() {
-            let free = free();
-            families.retain(|&family, failed| lives(family) && failed.lasts(free));
+            let (now, free) = (self.clock.now(), free());
+            families.retain(|&family, failed| lives(family) && failed.lasts(now, free));
         }
     }
 
@@ -64,17 +71,20 @@ impl NoSpaceBackoff {
     /// True if merges of the family wait for space: an eighth more than was too little, or than their length.
     pub fn holds(&self, family: FamilyId, free: impl FnOnce() -> u64) -> bool {
         let families = self.families.lock();
-        families.get(&family).is_some_and(|failed| failed.needed.is_some() && failed.lasts(free()))
+        families
+            .get(&family)
+            .is_some_and(|failed| failed.needed.is_some() && failed.lasts(self.clock.now(), free()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::SystemClock;
 
     #[test]
     fn a_family_waits_for_more_space() {
-        let backoff = NoSpaceBackoff::default();
+        let backoff = NoSpaceBackoff::new(Arc::new(SystemClock));
         backoff.note(1, 800, 1000, "write of '1'");
         backoff.note(2, 100, 1000, "write of '2'");
         assert!(backoff.holds(1, || 1000) && backoff.holds(1, || 1100));
@@ -96,7 +106,7 @@ mod tests {
 
     #[test]
     fn nothing_waits_in_a_family_that_is_gone_or_once_there_is_space() {
-        let backoff = NoSpaceBackoff::default();
+        let backoff = NoSpaceBackoff::new(Arc::new(SystemClock));
         let waits = |lives: &dyn Fn(FamilyId) -> bool, free| {
             backoff.look_again(lives, || free);
             backoff.lacks_space().is_some()

@@ -2,11 +2,13 @@
 //! [`write_controller::delay`] decides, a pure function; here are the numbers and the sleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::compaction::write_controller::{self, Cause, Delay, Pressure};
 use crate::error::{Error, Result};
 use crate::format::units::Micros;
+use crate::host::{Clock, Instant};
 use crate::lock::LockOwner;
 use crate::options::LogLevel;
 use crate::store::memory::Shortage;
@@ -81,7 +83,7 @@ impl Stall {
 }
 
 /// The store's measurements of its backlog.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gauges {
     /// Runs of level 0, and the number at which writers stop, of the family closest to its stop.
     pub(crate) l0_runs: AtomicU64,
@@ -101,6 +103,21 @@ pub(crate) struct Gauges {
 }
 
 impl Gauges {
+    /// Nothing is behind. Pauses pass by `clock`.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Gauges {
+        Gauges {
+            l0_runs: AtomicU64::new(0),
+            l0_stop: AtomicU64::new(0),
+            debt: AtomicU64::new(0),
+            flush_rate: AtomicU64::new(0),
+            writers: AtomicU64::new(0),
+            owed_us: AtomicU64::new(0),
+            stall: Stall::default(),
+            no_space: NoSpaceBackoff::new(clock),
+            stood_still: Mutex::new(None),
+        }
+    }
+
     /// Bytes still to compact.
     pub(crate) fn debt(&self) -> u64 {
         self.debt.load(Relaxed)
@@ -182,8 +199,9 @@ impl Store {
         owner: &LockOwner,
         mut done: impl FnMut() -> Option<T>,
     ) -> Result<Option<T>> {
-        self.stats.count_backpressure(|| {
-            let begun = Instant::now();
+        let clock = &*self.env.clock;
+        self.stats.count_backpressure(clock, || {
+            let begun = clock.now();
             loop {
                 if let Some(answer) = done() {
                     return Ok(Some(answer));
@@ -191,10 +209,10 @@ impl Store {
                 if owner.is_killed() {
                     return Err(Error::Interrupted);
                 }
-                if begun.elapsed() >= longest {
+                if clock.elapsed(begun) >= longest {
                     return Ok(None);
                 }
-                std::thread::sleep(MEMORY_STEP);
+                clock.sleep(MEMORY_STEP);
             }
         })
     }
@@ -207,24 +225,25 @@ impl Store {
         owner: &LockOwner,
         mut reserve: impl FnMut() -> bool,
     ) -> Result<bool> {
-        if self.pressure.stood_still.lock().is_some_and(|when| when.elapsed() < RESIGNATION) {
+        let clock = &*self.env.clock;
+        if self.pressure.stood_still.lock().is_some_and(|when| clock.elapsed(when) < RESIGNATION) {
             return Ok(reserve());
         }
-        let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), Instant::now());
+        let (mut seen, mut since) = (self.stats.batch_bytes.load(Relaxed), clock.now());
         let answer = self.look_until(max_wait.min(LONGEST_WAIT), owner, || {
             if reserve() {
                 return Some(true);
             }
             let now = self.stats.batch_bytes.load(Relaxed);
             if now < seen {
-                since = Instant::now();
+                since = clock.now();
             }
             seen = now;
-            (since.elapsed() >= STANDSTILL).then_some(false)
+            (clock.elapsed(since) >= STANDSTILL).then_some(false)
         })?;
         let reserved = answer.unwrap_or(false);
         if !reserved {
-            *self.pressure.stood_still.lock() = Some(Instant::now());
+            *self.pressure.stood_still.lock() = Some(clock.now());
         }
         Ok(reserved)
     }
@@ -254,10 +273,11 @@ impl Store {
     /// Delays a statement while flush and compaction lag; its transaction holds no lock. Errors after
     /// `max_wait`, on a kill, and when the disk is full or the log failed.
     pub(crate) fn throttle(&self, max_wait: Duration, owner: &LockOwner) -> Result<()> {
+        let clock = &*self.env.clock;
         if self.memory_bound.shortage() == Shortage::Writers {
             self.memory_bound.writer_waits.fetch_add(1, Relaxed);
             let sleep = Duration::from_micros(write_controller::MAX_DELAY).min(max_wait);
-            self.stats.count_backpressure(|| std::thread::sleep(sleep));
+            self.stats.count_backpressure(clock, || clock.sleep(sleep));
         }
         self.wait_for_committers(max_wait, owner)?;
         let bytes = self.mean_commit();
@@ -276,20 +296,20 @@ impl Store {
                     }
                     self.pressure.owed_us.store(0, Relaxed);
                     let sleep = Duration::from_micros(owed.min(write_controller::MAX_DELAY)).min(max_wait);
-                    self.stats.count_backpressure(|| std::thread::sleep(sleep));
+                    self.stats.count_backpressure(clock, || clock.sleep(sleep));
                     return Ok(());
                 }
                 Delay::Stop(cause) => cause,
             };
             self.wal_alive()?;
-            self.tell_stall(self.pressure.stall.goes_on(cause, self.versions.disk().now_micros()));
+            self.tell_stall(self.pressure.stall.goes_on(cause, self.now_micros()));
             if owner.is_killed() {
                 return Err(Error::Interrupted);
             }
-            if begun.get_or_insert_with(Instant::now).elapsed() >= max_wait {
+            if clock.elapsed(*begun.get_or_insert_with(|| clock.now())) >= max_wait {
                 return Err(Error::BackpressureTimeout);
             }
-            self.stats.count_backpressure(|| {
+            self.stats.count_backpressure(clock, || {
                 let merging = (cause == Cause::Level0).then(|| self.merge_without_space()).flatten();
                 let mut state = self.memtables.state.lock();
                 if let Some(stuck) = &state.stuck {

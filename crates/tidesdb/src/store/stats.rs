@@ -1,9 +1,9 @@
 //! Counters since a store was opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use crate::error::Error;
+use crate::host::Clock;
 use crate::latency::Latency;
 
 /// Counters since the store was opened.
@@ -81,11 +81,11 @@ impl Stats {
     }
 
     /// Counts a wait of a writer.
-    pub(crate) fn count_backpressure<T>(&self, wait: impl FnOnce() -> T) -> T {
-        let begun = Instant::now();
+    pub(crate) fn count_backpressure<T>(&self, clock: &dyn Clock, wait: impl FnOnce() -> T) -> T {
+        let begun = clock.now();
         let result = wait();
         self.backpressure_waits.fetch_add(1, Ordering::Relaxed);
-        self.backpressure_wait_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
+        self.backpressure_wait_us.fetch_add(clock.elapsed(begun).as_micros() as u64, Ordering::Relaxed);
         result
     }
 }

@@ -23,7 +23,7 @@ const RESERVED_IN_LAG: u64 = 4;
 impl Store {
     /// The present moment of the disk's clocks.
     pub(crate) fn moment(&self) -> Moment {
-        Moment::of(self.versions.disk())
+        Moment::of(&*self.env.clock)
     }
 
     /// The present second of the expiry clock.

@@ -17,9 +17,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::Arc;
 
-use crate::io::Disk;
+use crate::host::Clock;
 use crate::sync::Mutex;
 
 const MICROS: i64 = 1_000_000;
@@ -33,7 +32,7 @@ const TOLERANCE: u64 = 1;
 /// A wall clock so many seconds before the manifest's second was set back.
 const SET_BACK: u64 = 3;
 
-/// The disk's two clocks at one moment.
+/// The two clocks at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// Wall clock, in seconds since 1970.
@@ -43,11 +42,11 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the
-    /// expiry clock ahead.
-    pub fn of(disk: &Arc<dyn Disk>) -> Moment {
-        let wall = disk.unix_seconds();
-        Moment { wall, micros: disk.now_micros() }
+    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the expiry
+    /// clock ahead.
+    pub fn of(clock: &dyn Clock) -> Moment {
+        let wall = clock.unix_seconds();
+        Moment { wall, micros: clock.now_micros() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! A disk in memory for the tests of this module. Tests can read and damage the bytes of its files.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::host::{Clock, HashMap, Random, SystemClock, SystemRandom};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::{Mutex, RwLock};
 
@@ -130,13 +130,10 @@ impl Disk for MemoryDisk {
     fn free_space(&self, _dir: &Path) -> Result<u64> {
         Ok(u64::MAX)
     }
-    fn now_micros(&self) -> u64 {
-        0
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
     }
-    fn unix_seconds(&self) -> u64 {
-        0
-    }
-    fn random(&self) -> u64 {
-        4
+    fn random(&self) -> Arc<dyn Random> {
+        Arc::new(SystemRandom)
     }
 }

@@ -6,25 +6,20 @@ use super::block::BlockHandle;
 use super::reader::SsTable;
 use crate::error::Result;
 use crate::io::File;
-use crate::memory_gauge::{HeldMemory, READ_AHEAD};
+use crate::memory_gauge::HeldMemory;
 
 /// Buffer size, in bytes, beyond which the buffer is freed once the next stretch needs less than half of it.
 /// Large values cause such buffers.
 const KEEP: usize = 1 << 20;
 
 /// A stretch of the file in memory.
+#[derive(Default)]
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
     bytes: Vec<u8>,
     /// Offset of the stretch in the table.
     start: u64,
     held: HeldMemory,
-}
-
-impl Default for Window {
-    fn default() -> Window {
-        Window { file: None, bytes: Vec::new(), start: 0, held: HeldMemory::none(&READ_AHEAD) }
-    }
 }
 
 impl Window {
@@ -46,7 +41,7 @@ impl Window {
                 }
                 self.bytes.clear();
                 self.bytes.resize(needed, 0);
-                self.held.set(self.bytes.capacity());
+                self.held.set(self.bytes.capacity(), &table.cache().read_ahead);
                 self.start = handle.offset;
                 let file = match &self.file {
                     Some(file) => file,
@@ -73,7 +68,7 @@ impl Window {
     pub fn release_large(&mut self) {
         if self.bytes.capacity() > KEEP {
             self.bytes = Vec::new();
-            self.held.set(0);
+            self.held.clear();
         }
     }
 

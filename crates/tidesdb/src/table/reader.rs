@@ -15,7 +15,7 @@ use super::properties::Properties;
 use super::read_ahead::Window;
 use super::{SsTableIterator, SsTableMeta, SsTableOptions, SsTableVersionIterator};
 use crate::cache::work;
-use crate::cache::{BlockCache, BlockRef, CachePriority, FrameBuf, Reservation};
+use crate::cache::{BlockCache, BlockRef, CachePriority, Reservation};
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
@@ -280,7 +280,7 @@ impl SsTable {
         match (first, &self.twin) {
             (Err(error), Some(twin)) => match again(twin) {
                 Ok(read) => {
-                    tracing::warn!(%error, "read from the second copy");
+                    self.files.tell_damage(self.file, &error);
                     Ok(read)
                 }
                 Err(_) => Err(error),
@@ -409,6 +409,11 @@ impl SsTable {
         self.read(&*self.files.get(self.file)?, handle, kind)
     }
 
+    /// The cache of the table's blocks.
+    pub(super) fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
     /// Checks that a handle lies before the footer, and returns its length.
     pub(super) fn bounded(&self, handle: BlockHandle) -> Result<usize> {
         let most = self.meta.len.saturating_sub(FOOTER_LEN as u64);
@@ -428,19 +433,20 @@ impl SsTable {
                 return Ok(block);
             }
         }
-        SCRATCH.with_borrow_mut(|scratch| {
-            if scratch.len() < len {
-                scratch.resize(len, 0);
-            }
-            let read = file
-                .read_exact_at(&mut scratch[..len], self.meta.offset + handle.offset)
-                .and_then(|()| self.decode_block(&scratch[..len], handle, kind));
-            if scratch.len() > SCRATCH_KEEP {
-                scratch.truncate(SCRATCH_KEEP);
-                scratch.shrink_to_fit();
-            }
-            read
-        })
+        // Nobody has it meanwhile, whoever runs in this thread during the read.
+        let mut scratch = SCRATCH.take();
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        let read = file
+            .read_exact_at(&mut scratch[..len], self.meta.offset + handle.offset)
+            .and_then(|()| self.decode_block(&scratch[..len], handle, kind));
+        if scratch.len() > SCRATCH_KEEP {
+            scratch.truncate(SCRATCH_KEEP);
+            scratch.shrink_to_fit();
+        }
+        SCRATCH.set(scratch);
+        read
     }
 
     /// An uncompressed block of many megabytes, read directly into its frame; `None` if the block is
@@ -458,7 +464,7 @@ impl SsTable {
         if !is_stored_plain(&trailer) {
             return Ok(None);
         }
-        let mut frame = FrameBuf::new(stored);
+        let mut frame = self.cache.frame(stored);
         file.read_exact_at(&mut frame, start)?;
         check_stored(&frame, &trailer, kind, handle.offset)
             .and_then(|_| check_payload(&frame, kind))
@@ -470,7 +476,7 @@ impl SsTable {
     fn decode_block(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         let decoded = || -> Result<BlockRef, DecodeError> {
             let encoded = check(stored, kind, handle.offset)?;
-            let mut frame = FrameBuf::new(encoded.raw_len);
+            let mut frame = self.cache.frame(encoded.raw_len);
             encoded.decode(&mut frame)?;
             check_payload(&frame, kind)?;
             Ok(frame.freeze())

@@ -5,14 +5,17 @@
 //! `max_open_files` bounds the open files. One lock serves, because only a block missing from the cache needs
 //! its file. Eviction is CLOCK over a vector. A file in use stays open after its eviction.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::host::Clock;
 use crate::io::{Disk, File, OpenMode};
-use crate::sync::RwLock;
+use crate::options::{LogLevel, LogSink};
+use crate::sync::{Mutex, RwLock};
 use crate::types::FileNo;
 
 /// File name extension of table files.
@@ -34,16 +37,58 @@ struct OpenFiles {
 /// The files of a store's tables. Shared by all threads.
 pub struct TableStore {
     disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
     dir: PathBuf,
     max_open: AtomicUsize,
     files: RwLock<OpenFiles>,
+    log: Option<LogSink>,
+    /// Files whose damage is in the log: each is told once.
+    told: Mutex<BTreeSet<FileNo>>,
 }
 
 impl TableStore {
     /// Opens the files of `dir` through `disk`, keeping at most `max_open` (at least one).
     pub fn new(disk: Arc<dyn Disk>, dir: impl Into<PathBuf>, max_open: usize) -> Arc<TableStore> {
+        TableStore::telling(disk, dir, max_open, None)
+    }
+
+    /// As [`TableStore::new`]; what goes wrong and costs nothing yet is told to `log`.
+    pub fn telling(
+        disk: Arc<dyn Disk>,
+        dir: impl Into<PathBuf>,
+        max_open: usize,
+        log: Option<LogSink>,
+    ) -> Arc<TableStore> {
         let max_open = AtomicUsize::new(max_open.max(1));
-        Arc::new(TableStore { disk, dir: dir.into(), max_open, files: RwLock::default() })
+        let clock = disk.clock();
+        Arc::new(TableStore {
+            disk,
+            clock,
+            dir: dir.into(),
+            max_open,
+            files: RwLock::default(),
+            log,
+            told: Mutex::default(),
+        })
+    }
+
+    /// Writes a line of the log.
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(log) = &self.log {
+            log.write(level, message);
+        }
+    }
+
+    /// A table in a file could not be read, and its second copy could.
+    pub(crate) fn tell_damage(&self, number: FileNo, error: &Error) {
+        if self.told.lock().insert(number) {
+            self.log(
+                LogLevel::Warn,
+                &format!(
+                    "{error}; its second copy was read, nothing is lost yet: check the disk, take a backup"
+                ),
+            );
+        }
     }
 
     /// File `number`, open for reading. A missing file is damage.
@@ -68,7 +113,7 @@ impl TableStore {
 
     /// The clock of the disk, in microseconds.
     pub(crate) fn now_micros(&self) -> u64 {
-        self.disk.now_micros()
+        self.clock.now_micros()
     }
 
     /// Keeps an open file, just written, under its number. Returns the kept one, which may be another

@@ -16,7 +16,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::{Advice, File};
-use crate::memory_gauge::{HeldMemory, TABLE_WRITERS};
+use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::options::Compression;
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 
@@ -89,6 +89,7 @@ pub struct SsTableWriter {
     payload: Vec<u8>,
     packed: Vec<u8>,
     separator: Vec<u8>,
+    gauge: Option<Arc<MemoryGauge>>,
     held: HeldMemory,
 }
 
@@ -124,7 +125,8 @@ impl SsTableWriter {
             payload: Vec::new(),
             packed: Vec::new(),
             separator: Vec::new(),
-            held: HeldMemory::none(&TABLE_WRITERS),
+            gauge: None,
+            held: HeldMemory::default(),
         }
     }
 
@@ -133,6 +135,12 @@ impl SsTableWriter {
     /// is given up, the caller erases it from the cache.
     pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SsTableWriter {
         self.cache = Some((Arc::clone(cache), number));
+        self.counted_by(cache)
+    }
+
+    /// The memory that the writer holds counts as that which `cache` gives way to.
+    pub fn counted_by(mut self, cache: &BlockCache) -> SsTableWriter {
+        self.gauge = Some(Arc::clone(&cache.table_writers));
         self
     }
 
@@ -407,7 +415,10 @@ impl SsTableWriter {
         if may_end_partition && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
             self.cut_partition();
         }
-        self.held.set(self.heap_bytes());
+        let bytes = self.heap_bytes();
+        if let Some(gauge) = &self.gauge {
+            self.held.set(bytes, gauge);
+        }
         Ok(())
     }
 

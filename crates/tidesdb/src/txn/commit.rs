@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::latency;
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::options::SyncMode;
@@ -406,7 +405,7 @@ impl Transactions {
         let Some(ordered) = prepared.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
-        let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(latency::begin);
+        let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(|| self.store.env.clock.now());
         let oldest_snapshot = self.store.snapshots.oldest_snapshot();
         prepared.batch.apply(oldest_snapshot);
         self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
@@ -430,7 +429,7 @@ impl Transactions {
         };
         let logged = self.wait_logged(ordered.ticket, sync, defer_sync);
         if let Some(begun) = begun {
-            self.store.stats.commit_times.end(begun);
+            self.store.stats.commit_times.add(self.store.env.clock.elapsed(begun));
         }
         match logged {
             Ok(()) => {

@@ -1,10 +1,10 @@
 //! The transactions of a store: locks, open transactions, and prepared ones.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::host::HashMap;
 use crate::lock::LockManager;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;

@@ -21,12 +21,13 @@ pub use edit::{Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
 pub use set::{FileUse, OpenFor, StoreState, VersionSet};
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+use crate::host::HashSet;
 use crate::table::{SsTable, SsTableMeta};
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
 
@@ -319,7 +320,7 @@ impl FamilyLevels {
         if let Some(file) = removed.iter().next() {
             return Err(format!("the removed table in file {file} is not there"));
         }
-        let mut added = HashSet::new();
+        let mut added = HashSet::default();
         let twice = change.added.iter().find(|(_, table)| !added.insert(table.file.number));
         let known = next.tables().find(|(_, table)| added.contains(&table.file.number));
         if let Some(table) = twice.map(|(_, table)| table).or(known.map(|(_, table)| table)) {

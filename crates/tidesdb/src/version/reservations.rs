@@ -2,9 +2,9 @@
 //! reserves its inputs and the key range of its output in a level. Dropping the reservation, after the job's
 //! edit was applied, releases it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::host::{Clock, HashMap};
 use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
 use crate::version::set_aside::SetAside;
@@ -31,7 +31,7 @@ pub struct Held {
 }
 
 /// The reservations of a store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CompactionReservations {
     table: Mutex<Table>,
     set_aside: SetAside,
@@ -58,9 +58,9 @@ pub struct ReservationsView<'a> {
 }
 
 impl CompactionReservations {
-    /// No reservations.
-    pub fn new() -> Arc<CompactionReservations> {
-        Arc::default()
+    /// No reservations. What is set aside comes back by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Arc<CompactionReservations> {
+        Arc::new(CompactionReservations { table: Mutex::default(), set_aside: SetAside::new(clock) })
     }
 
     /// Locks the reservations, then takes the current version. A job absent from the reservations thus has

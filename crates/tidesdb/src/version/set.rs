@@ -8,7 +8,7 @@ pub(super) mod obsolete;
 mod plan;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
+use crate::host::{HashMap, HashSet};
 use crate::io::{DirectoryLock, Disk};
 use crate::sync::Mutex;
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
@@ -149,7 +150,7 @@ impl VersionSet {
         let mut replay = Replay {
             version,
             state: StoreState::default(),
-            files: HashMap::new(),
+            files: HashMap::default(),
             next_file: 1,
             tables: &tables,
             cache: &cache,
@@ -184,7 +185,7 @@ impl VersionSet {
             manifest: None,
             state,
             files,
-            dropped: HashSet::new(),
+            dropped: HashSet::default(),
             limbo: Vec::new(),
             stale_manifests: current.into_iter().collect(),
         };

@@ -5,9 +5,10 @@
 //! A flush or merge notes the failure. The picker treats a table set aside like a table held by a job: it
 //! merges runs on one side of it only, and drops tombstones by the whole version as usual.
 
-use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::host::{Clock, HashMap, HashSet, Instant};
 use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
 use crate::version::Version;
@@ -36,17 +37,17 @@ struct Aside {
 /// *suspect*.
 #[derive(Debug)]
 pub struct SetAside {
+    clock: Arc<dyn Clock>,
     parts: Mutex<HashMap<Part, Aside>>,
     pauses: Mutex<(Duration, Duration)>,
 }
 
-impl Default for SetAside {
-    fn default() -> SetAside {
-        SetAside { parts: Mutex::default(), pauses: Mutex::new(PAUSES) }
-    }
-}
-
 impl SetAside {
+    /// Nothing is set aside. Pauses pass by `clock`.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> SetAside {
+        SetAside { clock, parts: Mutex::default(), pauses: Mutex::new(PAUSES) }
+    }
+
     /// Notes a failed merge of the family.
     pub fn note_family(&self, family: FamilyId) {
         self.note(Part::Family(family));
@@ -66,11 +67,11 @@ impl SetAside {
         let (first, longest) = *self.pauses.lock();
         let mut parts = self.parts.lock();
         let pause = parts.get(&part).map_or(first, |aside| (aside.pause * 2).min(longest));
-        parts.insert(part, Aside { until: Instant::now() + pause, pause });
+        parts.insert(part, Aside { until: self.clock.now() + pause, pause });
     }
 
     fn holds(&self, part: Part) -> bool {
-        self.parts.lock().get(&part).is_some_and(|aside| aside.until > Instant::now())
+        self.parts.lock().get(&part).is_some_and(|aside| aside.until > self.clock.now())
     }
 
     /// True while no part of the family may be merged.
@@ -128,10 +129,11 @@ impl SetAside {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::SystemClock;
 
     #[test]
     fn a_pause_doubles_up_to_the_longest_and_suspicion_outlives_it() {
-        let aside = SetAside::default();
+        let aside = SetAside::new(Arc::new(SystemClock));
         let ms = Duration::from_millis;
         aside.set_pauses(ms(2), ms(5));
         let pause = |aside: &SetAside| aside.parts.lock()[&Part::Table(7, 9)].pause;
@@ -142,10 +144,10 @@ mod tests {
         assert!(!aside.holds_table(8, 9), "another family's table in the same file");
         std::thread::sleep(ms(6));
         assert!(!aside.holds_table(7, 9), "it may be tried again");
-        assert_eq!(aside.suspects(), HashSet::from([7]));
+        assert_eq!(aside.suspects(), HashSet::from_iter([7]));
         aside.note_family(7);
         aside.merged(7, &[8]);
-        assert_eq!(aside.suspects(), HashSet::from([7]), "the damaged one was not among the inputs");
+        assert_eq!(aside.suspects(), HashSet::from_iter([7]), "the damaged one was not among the inputs");
         aside.merged(7, &[8, 9]);
         assert!(aside.suspects().is_empty());
     }

@@ -234,8 +234,8 @@ impl Files {
         }
     }
 
-    /// Removes files beyond the number kept for reuse.
-    pub(super) fn trim(&self) {
+    /// Removes files beyond the number kept for reuse. `log` hears of a file that stays.
+    pub(super) fn trim(&self, log: &dyn Fn(&str)) {
         loop {
             let number = {
                 let mut state = self.state.lock();
@@ -248,7 +248,7 @@ impl Files {
             let Some(number) = number else { return };
             let path = file_path(&self.store, number);
             if let Err(error) = self.disk.remove(&path) {
-                tracing::warn!(%error, "a log file that is not needed stays");
+                log(&format!("a file of the write-ahead log that is not needed stays for now: {error}"));
             }
         }
     }

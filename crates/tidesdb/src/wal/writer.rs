@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::background::Background;
+use self::background::{Background, WalLoop};
 use self::group::Progress;
 use self::log_end::LogEnd;
 use self::room::LogRoom;
@@ -44,8 +44,9 @@ use super::leader_queue::LeaderQueue;
 use super::pending_writes::{IfFull, PendingWrites};
 use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
+use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::io::Disk;
+use crate::host::{self, Handle};
 use crate::latency::Measured;
 use crate::options::{LogSink, SyncMode};
 use crate::sync::{Condvar, Mutex, SleepMutex};
@@ -94,7 +95,7 @@ impl Default for WalOptions {
 /// The log, open for writing. Shared by reference between threads.
 pub struct Wal {
     core: Arc<Core>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+    thread: Mutex<Option<Box<dyn Handle>>>,
 }
 
 impl fmt::Debug for Wal {
@@ -115,13 +116,14 @@ impl Wal {
     /// On return the first segment stands ready, synced. On a full disk the spare one after it may be
     /// missing. Ordinary reservations then fail, and urgent ones use the remaining room.
     pub fn create(
-        disk: Arc<dyn Disk>,
+        env: impl Into<Env>,
         store: PathBuf,
         epoch: u64,
         first_segment: u32,
         found: LogFiles,
         options: WalOptions,
     ) -> Result<Wal> {
+        let env = env.into();
         let size = options.segment_size;
         if !size_is_valid(size) {
             return Err(Error::InvalidArgument(format!(
@@ -131,8 +133,8 @@ impl Wal {
         if first_segment == 0 || found.old.iter().any(|(id, _)| *id >= first_segment) {
             return Err(Error::InvalidArgument(format!("log segment id {first_segment} was used before")));
         }
-        disk.create_dir_all(&log_dir(&store))?;
-        let files = Arc::new(Files::new(disk.clone(), store, epoch, first_segment, size, found));
+        env.disk.create_dir_all(&log_dir(&store))?;
+        let files = Arc::new(Files::new(env.disk.clone(), store, epoch, first_segment, size, found));
         let mut capacity = 0;
         let mut spare = Ok(());
         for n in 1..=2 {
@@ -148,9 +150,9 @@ impl Wal {
             return Err(Error::ReadOnly("no log segment".into()));
         };
         let start = Lsn::new(first_segment, SEGMENT_HEADER);
-        let now = disk.now_micros();
+        let now = env.clock.now_micros();
         let core = Arc::new(Core {
-            disk,
+            clock: env.clock,
             epoch,
             files,
             queue: Mutex::new(RecordQueue {
@@ -198,10 +200,10 @@ impl Wal {
         core.tell_preparation(spare);
         let wal = Wal { core, thread: Mutex::new(None) };
         if wal.core.options.background {
-            let core = wal.core.clone();
-            let thread = std::thread::Builder::new()
-                .name("tidesdb-wal".into())
-                .spawn(move || core.run())
+            let work = WalLoop::new(wal.core.clone());
+            let thread = env
+                .spawn
+                .spawn("tidesdb-wal", Box::new(move || host::run(work)))
                 .map_err(|e| Error::io("start of the thread", "tidesdb-wal", e))?;
             *wal.thread.lock() = Some(thread);
         }
@@ -460,8 +462,7 @@ impl Wal {
                 background.stop = true;
                 self.core.wake.notify_one();
             }
-            // A panic of that thread has aborted the process.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }

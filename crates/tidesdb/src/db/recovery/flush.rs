@@ -1,7 +1,6 @@
 //! The flush of replayed memtables: files for each run of memtables, and the runs of spilled commits between
 //! them, as one edit. Used by [`open`](crate::db::recovery::open), before the store's threads exist.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::error::Result;
 use crate::flush::{self, FlushInput, FlushSource, Flushed};
+use crate::host::HashMap;
 use crate::iter::LiveSnapshots;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, LogLevel, Options};
@@ -120,7 +120,7 @@ impl ReplayedOptions {
         let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
         let sealed = flushables.iter().rev().cloned().collect();
         let (entries, damage) = certain_entries(&ReadView { active, sealed, version: versions.current() })?;
-        let mut known = HashMap::new();
+        let mut known = HashMap::default();
         known.insert(DICTIONARY, FamilyOptions::default());
         for (key, (_, kind, value)) in &entries {
             if dictionary::family_name(key).is_some() && !kind.is_tombstone() {

@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::db::maintenance::Maintenance;
 use crate::error::Result;
 use crate::io::Disk;
+use crate::options::LogLevel;
 use crate::store::memtables::{Memtables, Sealed};
 use crate::store::view::Flushable;
 use crate::types::{LogSegment, Seq};
@@ -36,7 +37,8 @@ pub(crate) fn cut_log(
 ) -> Result<()> {
     // The remains of the failed flush are in the way.
     if let Err(error) = versions.delete_obsolete() {
-        tracing::warn!(%error, "files of a flush that failed stay");
+        let what = format!("files of a flush that failed stay for now: {error}");
+        versions.table_files().log(LogLevel::Warn, &what);
     }
     rewrite_tail(disk, store, found)?;
     let cut = found.cut(newest);

@@ -9,7 +9,7 @@
 //! A read-only opening does the same over an [`OverlayDisk`]: files, edit and log of the new epoch are in
 //! memory. The directory keeps every byte. So it needs no clean close beforehand.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -25,9 +25,11 @@ use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
 use crate::db::{Db, LOCK};
+use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::format::units::{Bytes, Micros};
-use crate::io::{DirectoryLock, Disk, OverlayDisk};
+use crate::host::HashSet;
+use crate::io::{DirectoryLock, OverlayDisk};
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{LogLevel, Options, RememberedStore};
@@ -49,16 +51,16 @@ use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, 
 const RELOG_WAIT: Duration = Duration::from_secs(60);
 
 impl Db {
-    /// Opens or makes the store in `dir` on a given disk.
+    /// Opens or makes the store in `dir` in a given world, or on a given disk.
     pub fn open_on(
-        disk: Arc<dyn Disk>,
+        env: impl Into<Env>,
         dir: impl AsRef<Path>,
         options: Options,
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
         options.validate()?;
         let log = options.log.clone();
-        Db::recover(disk, dir.as_ref(), options, observer).inspect_err(|error| {
+        Db::recover(env.into(), dir.as_ref(), options, observer).inspect_err(|error| {
             if let (Some(log), Some(remedy)) = (log, remedy(dir.as_ref(), error)) {
                 log.write(LogLevel::Error, &remedy);
             }
@@ -66,13 +68,13 @@ impl Db {
     }
 
     fn recover(
-        disk: Arc<dyn Disk>,
+        env: Env,
         dir: &Path,
         options: Options,
         observer: Option<Arc<dyn WaitObserver>>,
     ) -> Result<Db> {
-        let (disk, options) = if options.read_only { overlaid(disk, options) } else { (disk, options) };
-        let mut recovery = Recovery::begin(disk, dir, options)?;
+        let (env, options) = if options.read_only { overlaid(env, options) } else { (env, options) };
+        let mut recovery = Recovery::begin(env, dir, options)?;
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
         let wal = recovery.begin_epoch(&summary)?;
@@ -86,7 +88,7 @@ impl Db {
 
 /// The steps of an opening, in their order.
 struct Recovery<'a> {
-    disk: Arc<dyn Disk>,
+    env: Env,
     dir: &'a Path,
     options: Options,
     lock: Arc<dyn DirectoryLock>,
@@ -98,13 +100,14 @@ struct Recovery<'a> {
     reservations: Arc<CompactionReservations>,
     /// The newest commit, once the log is read.
     newest: Seq,
-    /// Begin of the opening, in microseconds of the disk's clock.
+    /// Begin of the opening, in microseconds of the clock.
     begun_us: u64,
 }
 
 impl<'a> Recovery<'a> {
     /// Locks the directory, checks its owner, and reads the manifest.
-    fn begin(disk: Arc<dyn Disk>, dir: &'a Path, mut options: Options) -> Result<Recovery<'a>> {
+    fn begin(env: Env, dir: &'a Path, mut options: Options) -> Result<Recovery<'a>> {
+        let disk = &env.disk;
         if options.create_if_missing {
             disk.create_dir_all(dir)?;
         } else if !disk.exists(dir)? {
@@ -112,9 +115,9 @@ impl<'a> Recovery<'a> {
         }
         // An overlay takes it as a reader.
         let lock: Arc<dyn DirectoryLock> = Arc::from(disk.lock(&dir.join(LOCK))?);
-        check_restored(&*disk, dir)?;
-        identity::check(&*disk, dir, options.identity.as_ref())?;
-        let tables = TableStore::new(disk.clone(), dir, options.max_open_files);
+        check_restored(&**disk, dir)?;
+        identity::check(&**disk, dir, options.identity.as_ref())?;
+        let tables = TableStore::telling(disk.clone(), dir, options.max_open_files, options.log.clone());
         let cache = BlockCache::new(options.block_cache_size);
         if let Some(RememberedStore { mark, place }) = options.remembered.clone() {
             match identity::Mark::parse(&mark) {
@@ -132,15 +135,15 @@ impl<'a> Recovery<'a> {
                 }
             }
         }
-        let begun_us = disk.now_micros();
+        let begun_us = env.clock.now_micros();
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
-        let reservations = CompactionReservations::new();
+        let reservations = CompactionReservations::new(env.clock.clone());
         Ok(Recovery {
-            disk,
+            env,
             dir,
             options,
             lock,
@@ -166,9 +169,9 @@ impl<'a> Recovery<'a> {
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
             .of_repaired_store(self.state.unproven_upto != 0);
         let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
-        wal::check_listed(&self.disk, self.dir, self.state.log_segments.values())?;
+        wal::check_listed(&self.env.disk, self.dir, self.state.log_segments.values())?;
         let summary = wal::recover(
-            &self.disk,
+            &self.env.disk,
             self.dir,
             self.first_live_segment(),
             &self.state.cuts,
@@ -217,9 +220,9 @@ impl<'a> Recovery<'a> {
             log: options.log.clone(),
             ..WalOptions::default()
         };
-        let (disk, dir) = (self.disk.clone(), self.dir.to_path_buf());
+        let (env, dir) = (self.env.clone(), self.dir.to_path_buf());
         let files = summary.files.clone();
-        Wal::create(disk, dir, self.state.epoch, summary.next_segment, files, wal_options)
+        Wal::create(env, dir, self.state.epoch, summary.next_segment, files, wal_options)
     }
 
     /// Writes prepared transactions to the new epoch's log, if the flush had room.
@@ -286,7 +289,7 @@ impl<'a> Recovery<'a> {
                 self.remove_files_but(replayed.run_files);
             }
         } else {
-            full_disk::cut_log(&*self.disk, self.dir, &self.versions, summary, self.newest, listed)?;
+            full_disk::cut_log(&*self.env.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
         drop(replayed.flushables);
@@ -296,11 +299,13 @@ impl<'a> Recovery<'a> {
         let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
         let view = ReadView { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
-        let lock_options = LockOptions { max_total: self.options.lock_bound(), ..LockOptions::default() };
-        let locks = LockManager::with_options(observer, Arc::new(self.disk), lock_options);
+        let (max_total, cores) = (self.options.lock_bound(), self.env.spawn.cores());
+        let lock_options = LockOptions { max_total, ..LockOptions::of_cores(cores) };
+        let locks = LockManager::with_options(observer, self.env.clock.clone(), lock_options);
         let store = Arc::new(Store::new(StoreParts {
             options: self.options,
             dir: self.dir.to_path_buf(),
+            env: self.env,
             lock: self.lock,
             wal,
             versions,
@@ -321,7 +326,7 @@ impl<'a> Recovery<'a> {
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
         if let Err(error) = store.tend_expiry_clock() {
-            tracing::warn!(%error, "no seconds of the expiry clock reserved ahead");
+            store.log(LogLevel::Warn, &format!("no seconds of the expiry clock reserved ahead: {error}"));
         }
         let background = Arc::new(Background::start(&maintenance)?);
         opened.tell(&store);
@@ -353,7 +358,7 @@ impl Opened {
     }
 
     fn tell(&self, store: &Store) {
-        let time = Micros(store.versions.disk().now_micros().saturating_sub(self.begun_us));
+        let time = Micros(store.now_micros().saturating_sub(self.begun_us));
         let mut what = format!("opened {} in {time}, newest commit {}: ", store.dir.display(), self.newest);
         what += &match self.records {
             0 => "no record of the log was to be replayed".to_string(),
@@ -410,10 +415,10 @@ fn remedy(dir: &Path, error: &Error) -> Option<String> {
     }
 }
 
-/// The disk and the options of a read-only opening: writes stay in memory, no store is made, no merge runs.
-fn overlaid(disk: Arc<dyn Disk>, options: Options) -> (Arc<dyn Disk>, Options) {
+/// The world and the options of a read-only opening: writes stay in memory, no store is made, no merge runs.
+fn overlaid(env: Env, options: Options) -> (Env, Options) {
     let options = Options { create_if_missing: false, compaction_threads: 0, ..options };
-    (Arc::new(OverlayDisk::new(disk)), options)
+    (Env { disk: Arc::new(OverlayDisk::new(env.disk)), ..env }, options)
 }
 
 /// Writes the prepared transactions to the new epoch's log. `DiskFull`: some of them may be there; the room
@@ -471,7 +476,7 @@ impl Maintenance {
             return Ok(());
         }
         let versions = &self.store.versions;
-        let option = identity::taken_on(&versions.state(), &**versions.disk());
+        let option = identity::taken_on(&versions.state(), &*self.store.env.random);
         let edit = Edit { options: vec![option], ..Edit::default() };
         match self.store.install(edit) {
             // It keeps the id that it has, or goes without: the next opening draws one.

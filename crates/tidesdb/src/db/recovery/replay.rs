@@ -2,11 +2,12 @@
 //! transactions. Used by [`open`](crate::db::recovery::open); reads the log's records in their order and
 //! writes nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::host::{HashMap, HashSet};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::store::commit_batch::CommitBatch;
 use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
@@ -105,7 +106,7 @@ impl Replay {
             pending: BTreeMap::new(),
             names: BTreeMap::new(),
             rolled_back_names: Vec::new(),
-            decided: HashMap::new(),
+            decided: HashMap::default(),
         }
     }
 
@@ -217,7 +218,7 @@ impl Replay {
     pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
         self.check_complete()?;
         let Replay { newest, newest_transaction, next_memtable_id, mut names, .. } = self;
-        let mut run_files = HashSet::new();
+        let mut run_files = HashSet::default();
         let mut flushables = Vec::new();
         for piece in self.pieces {
             flushables.push(match piece {
@@ -238,7 +239,7 @@ impl Replay {
             let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
             prepared.push((txn, head, Arc::new(batch)));
         }
-        let mut rolled_back_files = HashSet::new();
+        let mut rolled_back_files = HashSet::default();
         for names in &self.rolled_back_names {
             rolled_back_files.extend(SealedRuns::named_files(names)?);
         }

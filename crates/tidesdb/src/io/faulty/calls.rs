@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::inode::Inode;
 use super::state::{apply, os_error, random, DirChange, FaultyState, WRITER};
 use super::{Failure, FaultyDisk, Op};
 use crate::error::{Error, Result};
+use crate::host::{Clock, Instant, Random, SystemClock};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::Mutex;
 
@@ -315,16 +317,36 @@ impl Disk for FaultyDisk {
         Ok(state.free())
     }
 
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(self.clone())
+    }
+
+    fn random(&self) -> Arc<dyn Random> {
+        Arc::new(self.clone())
+    }
+}
+
+/// Threads wait by the machine's clock, since nobody else moves them on. Everything else counts the disk's calls.
+impl Clock for FaultyDisk {
+    fn now(&self) -> Instant {
+        SystemClock.now()
+    }
+
     fn now_micros(&self) -> u64 {
-        self.state.lock().clock
+        FaultyDisk::now_micros(self)
     }
 
     fn unix_seconds(&self) -> u64 {
-        let state = self.state.lock();
-        (1_760_000_000 + state.clock / 1_000_000).saturating_add_signed(state.wall_ahead)
+        FaultyDisk::unix_seconds(self)
     }
 
-    fn random(&self) -> u64 {
+    fn sleep(&self, time: Duration) {
+        SystemClock.sleep(time);
+    }
+}
+
+impl Random for FaultyDisk {
+    fn next(&self) -> u64 {
         random(&mut self.state.lock().rng)
     }
 }

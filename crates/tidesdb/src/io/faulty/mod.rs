@@ -223,6 +223,17 @@ impl FaultyDisk {
         self.state.lock().wall_ahead += seconds;
     }
 
+    /// The clock, in microseconds.
+    pub fn now_micros(&self) -> u64 {
+        self.state.lock().clock
+    }
+
+    /// The wall clock, in seconds since 1970.
+    pub fn unix_seconds(&self) -> u64 {
+        let state = self.state.lock();
+        (1_760_000_000 + state.clock / 1_000_000).saturating_add_signed(state.wall_ahead)
+    }
+
     /// Moves the clock.
     pub fn advance_clock(&self, micros: u64) {
         self.state.lock().clock += micros;

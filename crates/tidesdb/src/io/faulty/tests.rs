@@ -202,7 +202,7 @@ fn locks_clock_and_seeds() {
     assert_eq!((disk.now_micros(), disk.unix_seconds()), (t + 5_000_000, s + 5));
     let draw = |seed| {
         let d = FaultyDisk::new(seed);
-        (d.random(), d.random())
+        (d.random().next(), d.random().next())
     };
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));

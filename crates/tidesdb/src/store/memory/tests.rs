@@ -1,13 +1,15 @@
 use std::sync::Arc;
+use std::time::Instant;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::cache::{CachePriority, FrameBuf};
+use crate::cache::CachePriority;
 use crate::db::Db;
+use crate::host::SystemClock;
 use crate::io::faulty::{Failure, Fault, Op};
 use crate::io::FaultyDisk;
-use crate::lock::{LockManager, LockOwner, MonotonicClock};
+use crate::lock::{LockManager, LockOwner};
 use crate::options::{FamilyOptions, Options};
 use crate::txn::transaction::TransactionOptions;
 
@@ -32,7 +34,7 @@ fn open(options: Options) -> Db {
 
 fn fill(store: &Store) {
     for block in 0..10_000 {
-        let _ = store.cache.insert(1, block, FrameBuf::new(4096).freeze(), CachePriority::High);
+        let _ = store.cache.insert(1, block, store.cache.frame(4096).freeze(), CachePriority::High);
     }
 }
 
@@ -190,7 +192,7 @@ fn a_statement_waits_while_commits_have_much_memory() {
     applier.set_applier(true);
     store.throttle(patience, &applier).expect("an applier goes on");
     assert!(begun.elapsed() < Duration::from_secs(1));
-    LockManager::new(None, Arc::new(MonotonicClock::default())).kill(&owner);
+    LockManager::new(None, Arc::new(SystemClock)).kill(&owner);
     assert!(matches!(store.throttle(patience, &owner), Err(Error::Interrupted)));
     committing.store(0, Relaxed);
 }

@@ -282,11 +282,7 @@ impl Transaction {
         self.owner.restart(self.transactions.new_owner_id());
         self.owner.set_applier(options.ordered_waits);
         self.owner.set_keeps_reads(options.isolation == Isolation::Serializable);
-        self.published.entry.begin(
-            options.isolation,
-            options.optimistic,
-            self.store.versions.disk().now_micros(),
-        );
+        self.published.entry.begin(options.isolation, options.optimistic, self.store.now_micros());
         Ok(())
     }
 

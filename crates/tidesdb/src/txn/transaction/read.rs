@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::{Found, OnMissing, Own, ReadMode, Transaction, GETS_PER_SAMPLE};
 use crate::error::{Error, Result};
-use crate::latency;
 use crate::lock::{Granted, Mode};
 use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
@@ -97,9 +96,9 @@ impl Transaction {
         if self.gets % GETS_PER_SAMPLE != 0 {
             return self.store.newest(family, key, seq, Some(out));
         }
-        let begun = latency::begin();
+        let begun = self.store.env.clock.now();
         let found = self.store.newest(family, key, seq, Some(out));
-        self.store.stats.gets.end(begun);
+        self.store.stats.gets.add(self.store.env.clock.elapsed(begun));
         found
     }
 

@@ -86,7 +86,7 @@ impl Transaction {
         if changed || merged.is_err() {
             self.store.unlink_unused();
         }
-        self.store.heap_trim.trim();
+        self.store.heap_trim.trim(self.store.env.clock.now());
         merged
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::obsolete::Obsolete;
 use super::{VersionSet, Writer};
 use crate::error::{Error, Result};
+use crate::options::LogLevel;
 use crate::types::FileNo;
 use crate::version::edit::{Edit, NewFile, NewTable};
 use crate::version::manifest::{self, ManifestWriter, Need};
@@ -29,7 +30,9 @@ impl VersionSet {
             match self.begin_manifest(writer) {
                 // A long manifest is as good as a new one.
                 Err(error @ Error::DiskFull(_)) if writer.manifest.is_some() => {
-                    tracing::warn!(%error, "no room for a new manifest; the present one goes on");
+                    // The full disk has a line of its own.
+                    let what = format!("no room for a new manifest, the present one goes on: {error}");
+                    self.tables.log(LogLevel::Debug, &what);
                 }
                 done => done.map_err(|error| WriteError { error, begun: false })?,
             }
@@ -66,7 +69,8 @@ impl VersionSet {
             return Err(error);
         }
         let Some(number) = current else { return Err(error) };
-        tracing::warn!(%error, "no room for a new manifest; the one in force goes on");
+        let what = format!("no room for a new manifest, the one in force goes on: {error}");
+        self.tables.log(LogLevel::Warn, &what);
         let mut resumed = ManifestWriter::resume(&*self.disk, &self.dir, number)?;
         let epoch = Edit { epoch: Some(writer.state.epoch), ..Edit::default() };
         resumed.append(&epoch, Need::Urgent)?;

@@ -1,11 +1,11 @@
 //! Unlinking of obsolete files: those without a version, and those without any name in the manifest or the
 //! log.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::VersionSet;
 use crate::error::Result;
+use crate::host::HashSet;
 use crate::sync::Mutex;
 use crate::types::FileNo;
 use crate::version::manifest::{self, ManifestWriter};

@@ -1,11 +1,12 @@
 //! Plans: the effects of an edit on versions and files. Also the replay of a manifest's edits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::obsolete::ObsoleteFiles;
 use super::{FileRecord, StoreState};
 use crate::cache::BlockCache;
+use crate::host::HashMap;
 use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo};
 use crate::version::edit::Edit;
@@ -76,7 +77,7 @@ pub(super) fn plan(
             None => removed.push((file, family)),
         }
     }
-    let mut new_files = HashMap::new();
+    let mut new_files = HashMap::default();
     for file in &edit.new_files {
         let guest = open.guests.get(&file.number).cloned();
         let live = guest.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
@@ -116,7 +117,7 @@ pub(super) fn plan(
     }
     let version = current.edited(changes, edit)?;
 
-    let mut live: HashMap<FileNo, i64> = HashMap::new();
+    let mut live: HashMap<FileNo, i64> = HashMap::default();
     removed.iter().for_each(|(file, _)| *live.entry(*file).or_default() -= 1);
     added.iter().for_each(|(file, _, _)| *live.entry(*file).or_default() += 1);
     let tables = |file: &FileNo| files.get(file).map_or(0, |record| record.tables.len() as i64);
@@ -140,7 +141,7 @@ pub(super) struct Replay<'a> {
 impl Replay<'_> {
     pub(super) fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
         let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
-        let open = Opening { guests: &HashMap::new(), tables, cache, obsolete };
+        let open = Opening { guests: &HashMap::default(), tables, cache, obsolete };
         let plan = plan(&self.version, &self.files, edit, &open)?;
         if plan.dead != edit.deleted_files {
             return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));

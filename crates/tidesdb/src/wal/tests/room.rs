@@ -325,7 +325,7 @@ fn a_slow_sync_is_told_once_a_minute() {
         [(900_000, 0, 0), (1_500_000, 0, 1), (2_000_000, 30_000_000, 0), (1_000_000, 40_000_000, 1)]
     {
         disk.advance_clock(pause + begun_before);
-        wal.tell_slow_sync(Disk::now_micros(&*disk.shared()) - begun_before);
+        wal.tell_slow_sync(disk.now_micros() - begun_before);
         let found = std::mem::take(&mut *lines.lock());
         assert_eq!(found.len(), expected, "{found:?}");
         assert!(found.iter().all(|(level, line)| *level == LogLevel::Warn && line.contains("commits wait")));

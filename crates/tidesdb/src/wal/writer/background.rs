@@ -3,11 +3,13 @@
 //! the owner itself without the thread.
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::Core;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
+use crate::host::{Instant, Next, Step};
 use crate::options::LogLevel;
 use crate::types::Lsn;
 use crate::wal::fullness::FullFor;
@@ -38,31 +40,53 @@ pub(super) struct Background {
     pub(super) last_sync_micros: u64,
 }
 
+/// The loop of the log's thread. Waits for work, which [`Core::notify_background`] tells, for the stop, which the owner
+/// tells, and at most for the interval between syncs: a sync that is due, an idle log and room on the disk are told by
+/// nobody.
+pub(super) struct WalLoop {
+    core: Arc<Core>,
+    /// It waits before its first round too.
+    waited: bool,
+}
+
+impl WalLoop {
+    pub(super) fn new(core: Arc<Core>) -> WalLoop {
+        WalLoop { core, waited: false }
+    }
+}
+
+impl Step for WalLoop {
+    fn step(&mut self) -> Next {
+        if std::mem::replace(&mut self.waited, true) {
+            {
+                let mut background = self.core.background.lock();
+                if background.stop {
+                    return Next::End;
+                }
+                background.work = false;
+            }
+            self.core.tick();
+        }
+        let poll = if self.core.is_full() { FULL_POLL } else { IDLE_POLL };
+        let nap = Duration::from_micros(self.core.interval.load(Ordering::Relaxed)).min(poll);
+        Next::WaitUntil(self.core.clock.now() + nap)
+    }
+
+    fn wait(&mut self, until: Option<Instant>) {
+        let core = &self.core;
+        let mut background = core.background.lock();
+        if let Some(until) = until.filter(|_| !background.work && !background.stop) {
+            core.clock.wait_until(&core.wake, &mut background, until);
+        }
+    }
+}
+
 impl Core {
     pub(super) fn notify_background(&self) {
         if self.options.background {
             let mut background = self.background.lock();
             background.work = true;
             self.wake.notify_one();
-        }
-    }
-
-    pub(super) fn run(&self) {
-        let _guard = AbortOnPanic::new();
-        loop {
-            {
-                let poll = if self.is_full() { FULL_POLL } else { IDLE_POLL };
-                let nap = Duration::from_micros(self.interval.load(Ordering::Relaxed)).min(poll);
-                let mut background = self.background.lock();
-                if !background.work && !background.stop {
-                    self.wake.wait_for(&mut background, nap);
-                }
-                if background.stop {
-                    return;
-                }
-                background.work = false;
-            }
-            self.tick();
         }
     }
 
@@ -75,8 +99,8 @@ impl Core {
         if half {
             self.tell_preparation(self.prepare(2));
         }
-        self.files.trim();
-        let now = self.disk.now_micros();
+        self.files.trim(&|line| self.report(LogLevel::Warn, line));
+        let now = self.clock.now_micros();
         let (last, idle, sync) = {
             let last = self.queue.lock().last;
             let mut background = self.background.lock();
@@ -104,7 +128,7 @@ impl Core {
     /// After a refusal of a place in the log: checks whether there is room again. Large requests may be
     /// refused while small ones pass, so room needs a while without any refusal.
     fn look_for_space(&self) {
-        let now = self.disk.now_micros();
+        let now = self.clock.now_micros();
         if self.fullness.holds(FullFor::LogSpace)
             && self.fullness.since_refusal(now) >= SPACE_PAUSE_US
             && self.prepare(2).is_ok()

@@ -76,7 +76,7 @@ impl Core {
             want.what = what.into();
             self.log_room.times.fetch_add(1, Ordering::Relaxed);
             drop(want);
-            self.fullness.found(FullFor::LogWrite, what, self.disk.now_micros());
+            self.fullness.found(FullFor::LogWrite, what, self.clock.now_micros());
             self.notify_background();
         }
         true
@@ -88,7 +88,7 @@ impl Core {
         self.log_room.changed.notify_all();
         drop(want);
         if reported {
-            self.fullness.over(FullFor::LogWrite, self.disk.now_micros());
+            self.fullness.over(FullFor::LogWrite, self.clock.now_micros());
         }
     }
 

@@ -15,7 +15,7 @@ use super::space::RecordQueue;
 use super::sync::Callback;
 use super::{Ticket, WalOptions};
 use crate::error::Error;
-use crate::io::Disk;
+use crate::host::Clock;
 use crate::latency::Latency;
 use crate::options::LogLevel;
 use crate::sync::{Condvar, Mutex, SleepMutex};
@@ -25,7 +25,7 @@ use crate::wal::leader_queue::LeaderQueue;
 use crate::wal::pending_writes::PendingWrites;
 
 pub(super) struct Core {
-    pub(super) disk: Arc<dyn Disk>,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) options: WalOptions,
     pub(super) epoch: u64,
     pub(super) files: Arc<Files>,

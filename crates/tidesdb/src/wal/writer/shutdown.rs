@@ -22,7 +22,7 @@ impl Core {
         if !self.waits_end() || self.has_failed() {
             return;
         }
-        let now = self.disk.now_micros();
+        let now = self.clock.now_micros();
         let place = (self.pending_writes.done(), self.syncs.done());
         match stall.seen {
             Some((seen, since)) if seen == place => {

@@ -136,7 +136,7 @@ impl Core {
                 drop(queue);
                 self.prepare(usize::MAX).inspect_err(|error| {
                     if let Error::DiskFull(what) = error {
-                        self.fullness.found(FullFor::LogSpace, what, self.disk.now_micros());
+                        self.fullness.found(FullFor::LogSpace, what, self.clock.now_micros());
                         self.notify_background();
                     }
                 })?;

@@ -10,7 +10,6 @@ use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::format::units::Micros;
-use crate::latency;
 use crate::options::LogLevel;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
@@ -63,13 +62,13 @@ impl Core {
             let dirty = std::mem::take(&mut progress.dirty);
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
-        let (begun, begun_us) = (latency::begin(), self.disk.now_micros());
+        let (begun, begun_us) = (self.clock.now(), self.clock.now_micros());
         for segment in &dirty {
             segment.file.sync_data()?;
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         }
         if !dirty.is_empty() {
-            self.counters.sync_times.end(begun);
+            self.counters.sync_times.add(self.clock.elapsed(begun));
         }
         self.tell_slow_sync(begun_us);
         {
@@ -82,7 +81,7 @@ impl Core {
 
     /// Reports a slow sync in the log, at most one a minute: commits wait for it.
     pub(super) fn tell_slow_sync(&self, begun: u64) {
-        let now = self.disk.now_micros();
+        let now = self.clock.now_micros();
         let (took, told) = (now.saturating_sub(begun), self.counters.slow_sync_told.load(Ordering::Relaxed));
         if took < SLOW_SYNC_US || (told != 0 && now.saturating_sub(told) < SLOW_SYNC_PAUSE_US) {
             return;
