@@ -53,7 +53,11 @@ fn doc_comments_have_few_relative_pronouns() {
     let share = 100.0 * pronouns as f64 / words as f64;
     assert!(words > 50_000, "{words} words");
     let (of_worst, file) = worst;
-    assert!(share <= MOST, "{share:.2} in a hundred words; the worst file has {of_worst:.1}: {}", file.display());
+    assert!(
+        share <= MOST,
+        "{share:.2} in a hundred words; the worst file has {of_worst:.1}: {}",
+        file.display()
+    );
 }
 
 #[test]
