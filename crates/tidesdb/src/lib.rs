@@ -40,8 +40,9 @@
 //!   snapshot does not show is [`Error::Conflict`] and not a lost update.
 //! - **Locks**: a write locks its key until the transaction ends. A wait ends with a grant, [`Error::LockTimeout`] or
 //!   [`Error::Deadlock`].
-//! - **Bounds**: keys up to [`MAX_KEY_LEN`], values up to [`MAX_VALUE_LEN`]. A transaction beyond half of
-//!   [`Options::write_buffer_size`] moves its changes to files. An error names the bound that was passed.
+//! - **Bounds**: keys up to [`MAX_KEY_LEN`], values up to [`MAX_VALUE_LEN`]. A large transaction moves its
+//!   changes to files: beyond a sixteenth of [`Options::write_buffer_size`], within 4 and 8 MiB. An error names
+//!   the bound that was passed.
 //! - **Wrong bytes** in files are [`Error::Corruption`] with file and offset, never a panic.
 //!
 //! # Threads
