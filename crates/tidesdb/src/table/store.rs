@@ -81,7 +81,8 @@ impl TableStore {
 
     /// A table in a file could not be read, and its second copy could.
     pub(crate) fn tell_damage(&self, number: FileNo, error: &Error) {
-        if self.told.lock().insert(number) {
+        // Descriptors or memory that are missing for a moment are no damage.
+        if !error.is_transient() && self.told.lock().insert(number) {
             self.log(
                 LogLevel::Warn,
                 &format!(
