@@ -166,6 +166,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* --- write.cc --- */
   int write_row(const uchar *record) override;
+  int write_any_row(const uchar *record);
   int update_row(const uchar *old_record, const uchar *new_record) override;
   int delete_row(const uchar *record) override;
 

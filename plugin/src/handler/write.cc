@@ -131,6 +131,14 @@ int ha_tidesdb::begin_change() {
 }
 
 int ha_tidesdb::write_row(const uchar *record) {
+  const int error = write_any_row(record);
+  if (error != HA_ERR_FOUND_DUPP_KEY || thd_sql_command(ha_thd()) != SQLCOM_REPAIR) return error;
+  /* The copy of a partitioned table asks no partition whether a duplicate ends it (is_fatal_error). */
+  print_error(error, MYF(0));
+  return ERROR_IS_GIVEN;
+}
+
+int ha_tidesdb::write_any_row(const uchar *record) {
   if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (is_sequence()) return write_sequence(record, false);
   if (table->next_number_field && record == table->record[0])
