@@ -61,7 +61,7 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
+  test-engine simulate test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-orm test-schemas test-upgrade test-server check-server crash-server test-report test-alerts lint tidy format demo bench bench-tpcc bench-memory bench-engine experiments bench-isolation bench-foreign-keys test-manual test-scale-out manual \
   engine-program results builds-to-compare compare-builds plugin-at plugin-pgo costs clean
 
@@ -71,7 +71,7 @@ say = printf '==> make: %s\n' "$(1)" >&2
 # Three groups, by the target's name; the rest is for use.
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / { \
-	    group = $$1 ~ /^(test|lint|tidy|format|check-server|crash-server)/ ? 2 : \
+	    group = $$1 ~ /^(test|simulate|lint|tidy|format|check-server|crash-server)/ ? 2 : \
 	            $$1 ~ /^(bench|experiments|results|costs|compare-builds|plugin-at|plugin-pgo|engine-program)/ ? 3 : 1; \
 	    lines[group] = lines[group] sprintf("  %-18s %s\n", $$1, $$2) } \
 	  END { printf "Use\n%s\nTest\n%s\nMeasure\n%s", lines[1], lines[2], lines[3] }' $(firstword $(MAKEFILE_LIST))
@@ -147,7 +147,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server/restore.sh
 
-test: test-setup test-engine test-sort test-index-kind test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
+test: test-setup test-engine simulate test-sort test-index-kind test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -157,6 +157,11 @@ test-setup: ## set-up against archives of every kind, mirrors on this machine; t
 test-engine: setup ## the tests of the engine, the C interface and the laboratory
 	@$(call say,building and running the tests of the Rust crates (ten minutes from nothing))
 	cargo test --workspace
+
+SEEDS ?= 5000
+simulate: ## the whole engine under a deterministic scheduler and on a faulty disk, from seeds: [SEEDS=n] [FROM=seed]
+	@$(call say,simulating programs of transactions and crashes (a minute from nothing and half a minute))
+	cargo run --release -p tidesdb-simulate -- --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
 
 test-sort: setup ## the sort of new indexes, without a server; half a minute
 	@$(call say,testing the sort of new indexes without a server (half a minute))

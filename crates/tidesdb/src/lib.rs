@@ -89,6 +89,9 @@ mod memtable;
 mod options;
 mod store;
 mod sync;
+/// The scheduler of the simulation.
+#[cfg(simulation)]
+pub use crate::sync::scheduler as simulation;
 mod table;
 mod ttl;
 mod txn;

@@ -2,7 +2,8 @@
 //! the locks of `std::sync`, and `loom` (`tests/layers.rs` asks), so that a build can put others in their place:
 //!
 //! - ordinarily those of `parking_lot` and of the standard library, without anything in between;
-//! - under `cfg(loom)` loom's, for the models at the end of some files (`crates/tidesdb-loom`).
+//! - under `cfg(loom)` loom's, for the models at the end of some files (`crates/tidesdb-loom`);
+//! - under `cfg(simulation)` those of a scheduler of coroutines, for the whole engine (`crates/tidesdb-simulate`).
 //!
 //! An implementation needs no more than the names here. `Mutex` has `new`, `lock`, `try_lock`, `try_lock_for`,
 //! `lock_arc` and `get_mut`; `RwLock` has `new`, `read` and `write`; `Condvar` has `new`, `wait`, `wait_for`, `notify_one`
@@ -25,14 +26,22 @@
 //!   after a call and so would count the calls of others; the buffer of a block's stored bytes (`table/reader.rs`),
 //!   which is taken out while it is in use.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, simulation)))]
 pub(crate) use self::os::*;
+
+#[cfg(simulation)]
+pub(crate) use self::simulated::*;
+
+#[cfg(simulation)]
+pub mod scheduler;
+#[cfg(simulation)]
+mod simulated;
 
 #[cfg(loom)]
 pub(crate) use self::model::*;
 
 /// The locks of a running engine.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, simulation)))]
 mod os {
     use std::time::Duration;
 

@@ -215,7 +215,8 @@ impl Maintenance {
         let tell = |told: &mut bool, what: &str, done: Result<()>| {
             let told_before = std::mem::replace(told, done.is_err());
             if let (Err(error), false) = (done, told_before) {
-                let again = if matches!(error, Error::ReadOnly(_)) { "" } else { ", tried again each second" };
+                let again =
+                    if matches!(error, Error::ReadOnly(_)) { "" } else { ", tried again each second" };
                 self.store.log(LogLevel::Warn, &format!("{what}{again}: {error}"));
             }
         };

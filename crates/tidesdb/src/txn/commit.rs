@@ -54,6 +54,12 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
+    /// Its place, once it is ordered.
+    #[cfg(simulation)]
+    pub(crate) fn ordered_seq(&self) -> Option<crate::types::Seq> {
+        self.batch.ordered().map(|ordered| ordered.seq)
+    }
+
     /// The transaction, if it is in the log and neither ordered nor rolled back; releases its reservations.
     /// An ordered one must be finished instead.
     pub(crate) fn to_xa_prepared(&self) -> Option<XaPrepared> {

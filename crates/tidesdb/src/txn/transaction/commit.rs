@@ -25,6 +25,12 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// The place of an ordered commit.
+    #[cfg(simulation)]
+    pub(super) fn ordered_seq(&self) -> Option<crate::types::Seq> {
+        self.prepared.as_ref().and_then(|prepared| prepared.ordered_seq())
+    }
+
     /// True if changes wait for their decision.
     pub(super) fn has_changes(&self) -> bool {
         self.prepared.is_some() || self.xa_prepared.is_some()

@@ -15,6 +15,8 @@ mod commit;
 mod locking;
 mod published;
 mod read;
+#[cfg(simulation)]
+mod simulated;
 mod snapshots;
 mod statements;
 mod ttl;

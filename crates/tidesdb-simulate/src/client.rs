@@ -1,0 +1,332 @@
+//! A client of the store: transactions of a few random statements, each answer noted for the history.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidesdb_simulated::internal::db::Db;
+use tidesdb_simulated::internal::store::family::Family;
+use tidesdb_simulated::internal::txn::cursor::{Scan, Start};
+use tidesdb_simulated::internal::txn::transaction::{ReadMode, SavepointId, Transaction};
+use tidesdb_simulated::{Error, Isolation, SyncMode, TransactionOptions};
+
+use crate::events::{hit, hit_times};
+use crate::history::{History, Place, Value};
+use crate::random::Random;
+
+/// Longest wait for a lock or for room.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the clients of a run share.
+#[derive(Debug)]
+pub struct World {
+    /// The store.
+    pub db: Arc<Db>,
+    /// Its families, by their numbers in the program.
+    pub families: Vec<Arc<Family>>,
+    /// What happened.
+    pub history: Arc<History>,
+    /// How durable an acknowledged commit is.
+    pub sync_mode: SyncMode,
+    /// Keys of a family.
+    pub keys: u64,
+    /// Longest value, in bytes.
+    pub longest: u64,
+}
+
+/// One client at work.
+pub struct Client<'a> {
+    world: &'a World,
+    number: usize,
+    random: Random,
+    /// Values are all different: each says who wrote it.
+    written: u64,
+    own: BTreeMap<Place, Value>,
+    /// Values that a locking read gave.
+    locked: BTreeMap<Place, Value>,
+    savepoints: Vec<(SavepointId, BTreeMap<Place, Value>)>,
+    isolation: Isolation,
+}
+
+/// How a transaction was answered by an error that a client may meet.
+fn met(error: &Error) -> Result<(), String> {
+    match error {
+        Error::Conflict => hit("conflict"),
+        Error::Deadlock => hit("deadlock"),
+        Error::LockTimeout => hit("lock timeout"),
+        Error::Duplicate => hit("duplicate"),
+        other => return Err(format!("{other:?}")),
+    }
+    Ok(())
+}
+
+impl<'a> Client<'a> {
+    /// The client with this number.
+    pub fn new(world: &'a World, number: usize, seed: u64) -> Client<'a> {
+        let random = Random::new(seed, 100 + number as u64);
+        Client {
+            world,
+            number,
+            random,
+            written: 0,
+            own: BTreeMap::new(),
+            locked: BTreeMap::new(),
+            savepoints: Vec::new(),
+            isolation: Isolation::default(),
+        }
+    }
+
+    /// So many transactions; what went wrong.
+    pub fn work(&mut self, transactions: u64) -> Result<(), String> {
+        for _ in 0..transactions {
+            self.transaction().map_err(|what| format!("client {}: {what}", self.number))?;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self) -> Place {
+        let family = self.random.below(self.world.families.len() as u64) as usize;
+        (family, format!("k{:04}", self.random.below(self.world.keys)).into_bytes())
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.written += 1;
+        let mut value = format!("{}.{}.", self.number, self.written).into_bytes();
+        let len = match self.random.below(20) {
+            0 => self.random.below(self.world.longest),
+            _ => self.random.below(self.world.longest / 20 + 10),
+        };
+        value.resize(value.len() + len as usize, b'a' + (self.written % 26) as u8);
+        value
+    }
+
+    fn transaction(&mut self) -> Result<(), String> {
+        let isolation = self.random.pick(&[
+            Isolation::ReadCommitted,
+            Isolation::RepeatableRead,
+            Isolation::RepeatableRead,
+            Isolation::Snapshot,
+            Isolation::Serializable,
+            Isolation::ReadUncommitted,
+        ]);
+        let optimistic = self.random.one_in(3);
+        let options = TransactionOptions { isolation, optimistic, ..TransactionOptions::default() };
+        let mut txn = self.world.db.transaction();
+        txn.begin(options).map_err(|error| format!("begin: {error}"))?;
+        txn.set_lock_timeout(Some(PATIENCE));
+        (self.own, self.locked, self.savepoints) = Default::default();
+        self.isolation = isolation;
+        for _ in 0..1 + self.random.below(7) {
+            if let Err(error) = self.statement(&mut txn)? {
+                met(&error)?;
+                let rolled_back = txn.rollback();
+                hit("rollback");
+                return rolled_back.map_err(|error| format!("rollback: {error}"));
+            }
+        }
+        self.end(&mut txn, isolation, optimistic)
+    }
+
+    /// `Ok(Err)`: an error that ends the transaction. A duplicate does not.
+    fn statement(&mut self, txn: &mut Transaction) -> Result<Result<(), Error>, String> {
+        if let Err(error) = txn.statement_begin(true, PATIENCE) {
+            return Ok(Err(error));
+        }
+        let before = self.own.clone();
+        let done = match self.random.below(12) {
+            0..=3 => self.write(txn),
+            4 => self.insert(txn),
+            5 => self.delete(txn),
+            6 | 7 => self.get(txn),
+            8 => self.locking_get(txn),
+            9 => self.scan(txn),
+            10 => self.savepoint(txn),
+            _ => self.many(txn),
+        };
+        match done {
+            Ok(()) => txn.statement_end(),
+            Err(Failed::Store(Error::Duplicate)) => {
+                hit("duplicate");
+                txn.statement_rollback();
+                self.own = before;
+            }
+            Err(Failed::Store(error)) => return Ok(Err(error)),
+            Err(Failed::Wrong(what)) => return Err(what),
+        }
+        Ok(Ok(()))
+    }
+
+    fn write(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        let (place, value) = (self.place(), self.value());
+        txn.put(&self.world.families[place.0], &place.1, &value)?;
+        self.own.insert(place, Some(value));
+        Ok(())
+    }
+
+    /// So many rows that the changes may leave memory.
+    fn many(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        for _ in 0..self.random.below(30) {
+            self.write(txn)?;
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        let (place, value) = (self.place(), self.value());
+        let own = self.own.get(&place).cloned();
+        txn.insert(&self.world.families[place.0], &place.1, &value)?;
+        if let Some(Some(_)) = own {
+            return Err(Failed::Wrong(format!("an insert over an own row of {:?} succeeded", place.1)));
+        }
+        if own.is_none() && !self.locked.contains_key(&place) {
+            // The key was free where the commit is.
+            self.locked.insert(place.clone(), None);
+        }
+        self.own.insert(place, Some(value));
+        Ok(())
+    }
+
+    fn delete(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        let place = self.place();
+        txn.delete(&self.world.families[place.0], &place.1)?;
+        self.own.insert(place, None);
+        Ok(())
+    }
+
+    fn expect_own(&self, place: &Place, got: &Value) -> Result<bool, Failed> {
+        match self.own.get(place) {
+            None => Ok(false),
+            Some(own) if own == got => Ok(true),
+            Some(own) => Err(Failed::Wrong(format!(
+                "it read {:?} of {} after it wrote {:?}",
+                got.as_ref().map(Vec::len),
+                place.1.escape_ascii(),
+                own.as_ref().map(Vec::len)
+            ))),
+        }
+    }
+
+    fn get(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        hit("read");
+        let place = self.place();
+        let got = txn.get(&self.world.families[place.0], &place.1, ReadMode::Snapshot)?;
+        if self.expect_own(&place, &got)? {
+            return Ok(());
+        }
+        if let Some(seq) = txn.snapshot_seq() {
+            self.world.history.read(self.number, seq, place, got);
+        }
+        Ok(())
+    }
+
+    fn locking_get(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        hit("read");
+        let place = self.place();
+        let got = txn.get(&self.world.families[place.0], &place.1, ReadMode::Exclusive)?;
+        // Below REPEATABLE READ nothing keeps a missing key free.
+        let is_kept = got.is_some() || self.isolation >= Isolation::RepeatableRead;
+        if !self.expect_own(&place, &got)? && is_kept {
+            self.locked.entry(place).or_insert(got);
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        hit("scan");
+        let (family, from) = self.place();
+        let scan = Scan {
+            start: Start::AtOrAfter,
+            key: &from,
+            prefix: 0,
+            bound: None,
+            mode: ReadMode::Snapshot,
+            skip_locked: false,
+            peek_locked: false,
+            both_versions: false,
+            expect: 0,
+        };
+        let mut cursor = self.world.db.cursor(&self.world.families[family]);
+        let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut found = cursor.seek(txn, &scan)?;
+        while found {
+            for index in 0..cursor.len() {
+                let (key, value) = cursor.row(index);
+                rows.push((key.to_vec(), value.to_vec()));
+            }
+            found = cursor.fetch(txn, cursor.len() - 1, true)?;
+        }
+        if !rows.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(Failed::Wrong(format!("a scan of {} is not in order", from.escape_ascii())));
+        }
+        if let Some(seq) = txn.snapshot_seq() {
+            self.world.history.scanned(self.number, seq, (family, from), rows, self.own.clone());
+        }
+        Ok(())
+    }
+
+    fn savepoint(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        hit("savepoint");
+        if self.savepoints.is_empty() || self.random.one_in(2) {
+            self.savepoints.push((txn.savepoint_set()?, self.own.clone()));
+            return Ok(());
+        }
+        let which = self.random.below(self.savepoints.len() as u64) as usize;
+        self.savepoints.truncate(which + 1);
+        let (id, own) = self.savepoints[which].clone();
+        txn.savepoint_rollback(id)?;
+        self.own = own;
+        Ok(())
+    }
+
+    fn end(&mut self, txn: &mut Transaction, isolation: Isolation, optimistic: bool) -> Result<(), String> {
+        if self.random.one_in(6) {
+            hit("rollback");
+            return txn.rollback().map_err(|error| format!("rollback: {error}"));
+        }
+        let history = &self.world.history;
+        let snapshot = (isolation >= Isolation::RepeatableRead).then(|| txn.snapshot_seq()).flatten();
+        history.begin_commit(self.number, &self.own);
+        let two_phase = self.random.one_in(5).then(|| format!("xid{}.{}", self.number, self.written));
+        if let Err(error) = txn.prepare(two_phase.as_deref().map(str::as_bytes)) {
+            history.refused(self.number);
+            met(&error)?;
+            return txn.rollback().map_err(|error| format!("rollback: {error}"));
+        }
+        if txn.is_spilled() {
+            hit("spilled transaction");
+        }
+        txn.order();
+        let Some(seq) = txn.ordered_seq() else {
+            history.refused(self.number);
+            return txn.finish(false).map_err(|error| format!("commit of nothing: {error}"));
+        };
+        // An insert's key was free, and a locked value stood, at this place.
+        let mut replaced = std::mem::take(&mut self.locked);
+        replaced.retain(|place, _| self.own.contains_key(place));
+        let locking = if optimistic { "optimistic" } else { "pessimistic" };
+        let kind =
+            format!("client {}, {isolation:?}, {locking}, {} savepoints", self.number, self.savepoints.len());
+        history.ordered(self.number, seq, replaced, snapshot, kind);
+        txn.finish(false).map_err(|error| format!("commit: {error}"))?;
+        hit_times("commit", 1);
+        if two_phase.is_some() {
+            hit("commit in two phases");
+        }
+        if self.world.sync_mode == SyncMode::Full {
+            history.acknowledged(seq);
+        }
+        Ok(())
+    }
+}
+
+/// Why a statement did not do its work.
+enum Failed {
+    Store(Error),
+    Wrong(String),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Store(error)
+    }
+}

@@ -1,0 +1,350 @@
+//! The deterministic scheduler of the simulation: threads of the engine and of its clients are coroutines on one thread
+//! of the system, and a seed decides which one goes on. (After FoundationDB's simulation and `shuttle`.)
+//!
+//! A coroutine goes on until it waits: at a lock that another holds, at a condition variable, in a sleep, and at the
+//! calls of [`switch`]. Time stands still while any coroutine can go on; then it jumps to the earliest end of a wait.
+//! When nothing can go on and no wait has an end, nobody will ever wake them: the run fails and names each.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::Duration;
+
+use generator::{Generator, Gn};
+
+/// Bytes of a coroutine's stack, in words.
+const STACK: usize = (256 << 10) / size_of::<usize>();
+
+/// Steps after which a run counts as one that goes round for ever.
+const MOST_STEPS: u64 = 20_000_000;
+
+/// Microseconds that pass when all that can go on only looks again.
+const LOOK_AGAIN_US: u64 = 100;
+
+/// A coroutine of the run.
+pub type TaskId = usize;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Ready,
+    /// It looks again for something that another has to do.
+    Yielded,
+    /// Until it is woken at the address, or the clock reaches the end.
+    Blocked {
+        on: usize,
+        until: Option<u64>,
+    },
+    Done,
+}
+
+struct Task {
+    name: String,
+    state: State,
+    /// Its wait ended with the time.
+    timed_out: bool,
+    /// Somebody unparked it while it ran.
+    unparked: bool,
+    /// `None` while it runs, and once it is done.
+    coroutine: Option<Generator<'static, (), ()>>,
+}
+
+#[derive(Default)]
+struct Run {
+    random: u64,
+    now_us: u64,
+    tasks: Vec<Task>,
+    current: Option<TaskId>,
+    steps: u64,
+    /// One call of [`switch`] in so many changes the coroutine; 0: none does.
+    switch_one_in: u64,
+}
+
+thread_local! {
+    static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
+}
+
+fn with<T>(use_it: impl FnOnce(&mut Run) -> T) -> Option<T> {
+    RUN.with(|run| run.borrow_mut().as_mut().map(use_it))
+}
+
+impl Run {
+    /// splitmix64.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.random() % n.max(1) as u64) as usize
+    }
+
+    fn in_state(&self, of: impl Fn(&State) -> bool) -> Vec<TaskId> {
+        (0..self.tasks.len()).filter(|&task| of(&self.tasks[task].state)).collect()
+    }
+
+    /// The coroutine that goes on; `Err`: nobody can.
+    fn next(&mut self) -> Result<TaskId, String> {
+        loop {
+            let ready = self.in_state(|state| *state == State::Ready);
+            if !ready.is_empty() {
+                return Ok(ready[self.below(ready.len())]);
+            }
+            let yielded = self.in_state(|state| *state == State::Yielded);
+            let ends = self.tasks.iter().filter_map(|task| match task.state {
+                State::Blocked { until, .. } => until,
+                _ => None,
+            });
+            let Some(end) = ends.min().or((!yielded.is_empty()).then_some(u64::MAX)) else {
+                return Err(self.stuck());
+            };
+            // Those that look again see what others did meanwhile, or what the time did.
+            self.now_us = match yielded.is_empty() {
+                true => end.max(self.now_us),
+                false => end.min(self.now_us + LOOK_AGAIN_US),
+            };
+            let now = self.now_us;
+            for task in &mut self.tasks {
+                match task.state {
+                    State::Blocked { until: Some(until), .. } if until <= now => {
+                        (task.state, task.timed_out) = (State::Ready, true);
+                    }
+                    State::Yielded => task.state = State::Ready,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn stuck(&self) -> String {
+        let blocked = self.tasks.iter().filter(|task| task.state != State::Done);
+        let names: Vec<&str> = blocked.map(|task| task.name.as_str()).collect();
+        format!("nobody wakes any of: {}", names.join(", "))
+    }
+}
+
+/// How a run came to its end.
+#[derive(Debug)]
+pub struct Ended {
+    /// What went wrong: a panic, or a wait without an end.
+    pub failure: Option<String>,
+    /// Steps of coroutines.
+    pub steps: u64,
+    /// Microseconds that passed in the run.
+    pub micros: u64,
+}
+
+/// Runs `main` and all that it spawns, by `seed`; coroutines that are left when `main` ends are a failure.
+pub fn run(seed: u64, switch_one_in: u64, main: impl FnOnce() + Send + 'static) -> Ended {
+    RUN.with(|run| {
+        *run.borrow_mut() = Some(Run { random: seed, switch_one_in, now_us: 1_000_000, ..Run::default() })
+    });
+    spawn("main", main);
+    let mut failure = None;
+    loop {
+        let next = with(|run| {
+            run.steps += 1;
+            if run.steps > MOST_STEPS {
+                return Err(format!("{MOST_STEPS} steps and no end"));
+            }
+            run.next().map(|task| {
+                run.current = Some(task);
+                (task, run.tasks[task].coroutine.take())
+            })
+        });
+        let (task, mut coroutine) = match next {
+            Some(Ok((task, Some(coroutine)))) => (task, coroutine),
+            Some(Err(why)) => {
+                failure = Some(why);
+                break;
+            }
+            _ => unreachable!("a coroutine that can go on is there"),
+        };
+        let went = catch_unwind(AssertUnwindSafe(|| coroutine.resume()));
+        let done = coroutine.is_done();
+        let name = with(|run| {
+            run.current = None;
+            if done {
+                run.tasks[task].state = State::Done;
+                wake_in(run, join_address(task));
+            } else {
+                run.tasks[task].coroutine = Some(coroutine);
+            }
+            run.tasks[task].name.clone()
+        });
+        if let Err(panic) = went {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            failure = Some(format!("{}: {text}", name.unwrap_or_default()));
+            break;
+        }
+        if task == 0 && done {
+            let left = with(|run| run.in_state(|state| *state != State::Done).len()).unwrap_or(0);
+            if left > 0 {
+                failure = with(|run| format!("left when all was closed: {}", run.stuck()));
+            }
+            break;
+        }
+    }
+    let run = RUN.with(|run| run.borrow_mut().take()).expect("it began above");
+    let (steps, micros) = (run.steps, run.now_us - 1_000_000);
+    // What is in the middle of something cannot be unwound: its locks and waits are this run's.
+    run.tasks.into_iter().for_each(|mut task| std::mem::forget(task.coroutine.take()));
+    Ended { failure, steps, micros }
+}
+
+/// Whether a coroutine of a run asks.
+pub fn is_running() -> bool {
+    with(|run| run.current.is_some()).unwrap_or(false)
+}
+
+/// Adds a coroutine.
+pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> TaskId {
+    let coroutine = Gn::new_opt(STACK, move || {
+        work();
+        generator::done()
+    });
+    with(|run| {
+        run.tasks.push(Task {
+            name: name.to_string(),
+            state: State::Ready,
+            timed_out: false,
+            unparked: false,
+            coroutine: Some(coroutine),
+        });
+        run.tasks.len() - 1
+    })
+    .expect("a run is under way")
+}
+
+fn join_address(task: TaskId) -> usize {
+    // No object lies there.
+    usize::MAX - task
+}
+
+/// Whether a coroutine has ended.
+pub fn is_done(task: TaskId) -> bool {
+    with(|run| run.tasks[task].state == State::Done).unwrap_or(true)
+}
+
+/// Waits for the end of a coroutine.
+pub fn join(task: TaskId) {
+    while with(|run| run.tasks[task].state != State::Done).unwrap_or(false) {
+        block(join_address(task), None);
+    }
+}
+
+fn leave(state: State) {
+    let inside = with(|run| {
+        let task = run.current?;
+        run.tasks[task].state = state;
+        run.tasks[task].timed_out = false;
+        Some(task)
+    });
+    match inside.flatten() {
+        // Its successor hands a scope to the coroutine's own function, and waits stand deep inside of the engine.
+        #[allow(deprecated)]
+        Some(_) => generator::yield_with(()),
+        None => assert_eq!(state, State::Ready, "a wait outside of a run"),
+    }
+}
+
+/// Waits at an address until somebody wakes it, or for `limit`; true: the time was over.
+pub fn block(on: usize, limit: Option<Duration>) -> bool {
+    let until =
+        limit.and_then(|limit| with(|run| run.now_us.saturating_add(limit.as_micros().max(1) as u64)));
+    leave(State::Blocked { on, until });
+    with(|run| run.current.is_some_and(|task| run.tasks[task].timed_out)).unwrap_or(false)
+}
+
+fn wake_in(run: &mut Run, on: usize) {
+    for task in &mut run.tasks {
+        if matches!(task.state, State::Blocked { on: at, .. } if at == on) {
+            task.state = State::Ready;
+        }
+    }
+}
+
+/// Wakes all that wait at an address.
+pub fn wake_all(on: usize) {
+    with(|run| wake_in(run, on));
+}
+
+/// Wakes one of those that wait at an address, whichever the seed says.
+pub fn wake_one(on: usize) {
+    with(|run| {
+        let waits = run.in_state(|state| matches!(state, State::Blocked { on: at, .. } if *at == on));
+        if !waits.is_empty() {
+            let which = run.below(waits.len());
+            run.tasks[waits[which]].state = State::Ready;
+        }
+    });
+}
+
+/// A place where another may go on; the seed decides.
+pub fn switch() {
+    if with(|run| run.switch_one_in > 0 && run.random() % run.switch_one_in == 0).unwrap_or(false) {
+        leave(State::Ready);
+    }
+}
+
+/// Lets others go on first: the caller looks again for what one of them has to do.
+pub fn yield_now() {
+    if is_running() {
+        leave(State::Yielded);
+    }
+}
+
+/// Sleeps by the run's clock.
+pub fn sleep(time: Duration) {
+    block(usize::MAX / 2, Some(time));
+}
+
+/// The coroutine that asks.
+pub fn current() -> TaskId {
+    with(|run| run.current.unwrap_or(0)).unwrap_or(0)
+}
+
+fn park_address(task: TaskId) -> usize {
+    usize::MAX / 2 + 1 + task
+}
+
+/// Waits until it is unparked, or for `limit`.
+pub fn park(limit: Duration) {
+    let task = current();
+    if !with(|run| std::mem::take(&mut run.tasks[task].unparked)).unwrap_or(false) {
+        block(park_address(task), Some(limit));
+        with(|run| run.tasks[task].unparked = false);
+    }
+}
+
+/// Ends the coroutine's park, or its next one.
+pub fn unpark(task: TaskId) {
+    with(|run| {
+        run.tasks[task].unparked = true;
+        wake_in(run, park_address(task));
+    });
+}
+
+/// The run's clock, in microseconds.
+pub fn now_micros() -> u64 {
+    with(|run| run.now_us).unwrap_or(1_000_000)
+}
+
+/// Lets time pass, as a call of the disk or a jump of the clock does.
+pub fn advance(time: Duration) {
+    with(|run| run.now_us += time.as_micros() as u64);
+}
+
+/// A number by the run's seed.
+pub fn random() -> u64 {
+    with(Run::random).unwrap_or(0)
+}
+
+/// What the coroutines wait for, for a report.
+pub fn waits() -> HashMap<String, String> {
+    with(|run| run.tasks.iter().map(|task| (task.name.clone(), format!("{:?}", task.state))).collect())
+        .unwrap_or_default()
+}

@@ -1,0 +1,21 @@
+//! What the simulation asks of a transaction beyond its clients.
+
+use super::Transaction;
+use crate::types::Seq;
+
+impl Transaction {
+    /// The snapshot that plain reads read at now; none at READ UNCOMMITTED, and before the first.
+    pub fn snapshot_seq(&self) -> Option<Seq> {
+        self.snapshots.transaction.as_ref().or(self.snapshots.statement.as_ref()).map(|slot| slot.seq())
+    }
+
+    /// The place in the order of commits, between `order` and `finish`.
+    pub fn ordered_seq(&self) -> Option<Seq> {
+        self.outcome.ordered_seq()
+    }
+
+    /// Whether changes have left memory.
+    pub fn is_spilled(&self) -> bool {
+        self.batch.runs().has_files()
+    }
+}
