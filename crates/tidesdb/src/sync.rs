@@ -32,9 +32,12 @@ pub(crate) use self::os::*;
 #[cfg(simulation)]
 pub(crate) use self::simulated::*;
 
+// By path: `tidesdb-loom` takes this file from elsewhere.
 #[cfg(simulation)]
+#[path = "sync/scheduler.rs"]
 pub mod scheduler;
 #[cfg(simulation)]
+#[path = "sync/simulated.rs"]
 mod simulated;
 
 #[cfg(loom)]
