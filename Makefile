@@ -54,7 +54,7 @@ TOOLS := $(CURDIR)/build/tools
 export MARIADB_PREFIX DATA CNF PORT BASEDIR_OF_LINKS FROM TIDESDB_ADMIN PROFILE
 
 # Always these together: by itself each would have other features in its crates, and the engine would be built twice.
-BUILD_ENGINE = cargo build --profile $(PROFILE) -p tidesdb-capi -p tidesdb-admin
+BUILD_ENGINE = cargo build --profile $(PROFILE) -p tidesdb-capi -p tidesdb-admin $(BUILD_ALSO)
 
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
@@ -125,7 +125,7 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 # For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it. The server's headers are
 # made on one processor; meanwhile another can compile.
 build-engine:
-	@$(BUILD_ENGINE) $(BUILD_ALSO)
+	@$(BUILD_ENGINE)
 
 build-plugin:
 	@$(BUILD_ENGINE)
