@@ -60,6 +60,37 @@ fn met(error: &Error) -> Result<(), String> {
     Ok(())
 }
 
+/// The rows of a family from a key on, as plain reads see them.
+pub fn read_rows(
+    db: &Db,
+    txn: &mut Transaction,
+    family: &Arc<Family>,
+    from: &[u8],
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    let scan = Scan {
+        start: if from.is_empty() { Start::First } else { Start::AtOrAfter },
+        key: from,
+        prefix: 0,
+        bound: None,
+        mode: ReadMode::Snapshot,
+        skip_locked: false,
+        peek_locked: false,
+        both_versions: false,
+        expect: 0,
+    };
+    let mut cursor = db.cursor(family);
+    let mut rows = Vec::new();
+    let mut found = cursor.seek(txn, &scan)?;
+    while found {
+        for index in 0..cursor.len() {
+            let (key, value) = cursor.row(index);
+            rows.push((key.to_vec(), value.to_vec()));
+        }
+        found = cursor.fetch(txn, cursor.len() - 1, true)?;
+    }
+    Ok(rows)
+}
+
 impl<'a> Client<'a> {
     /// The client with this number.
     pub fn new(world: &'a World, number: usize, seed: u64) -> Client<'a> {
@@ -234,27 +265,7 @@ impl<'a> Client<'a> {
     fn scan(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         hit("scan");
         let (family, from) = self.place();
-        let scan = Scan {
-            start: Start::AtOrAfter,
-            key: &from,
-            prefix: 0,
-            bound: None,
-            mode: ReadMode::Snapshot,
-            skip_locked: false,
-            peek_locked: false,
-            both_versions: false,
-            expect: 0,
-        };
-        let mut cursor = self.world.db.cursor(&self.world.families[family]);
-        let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        let mut found = cursor.seek(txn, &scan)?;
-        while found {
-            for index in 0..cursor.len() {
-                let (key, value) = cursor.row(index);
-                rows.push((key.to_vec(), value.to_vec()));
-            }
-            found = cursor.fetch(txn, cursor.len() - 1, true)?;
-        }
+        let rows = read_rows(&self.world.db, txn, &self.world.families[family], &from)?;
         if !rows.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(Failed::Wrong(format!("a scan of {} is not in order", from.escape_ascii())));
         }

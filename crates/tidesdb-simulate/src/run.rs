@@ -7,12 +7,10 @@ use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::internal::io::faulty::Crash;
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::internal::store::family::Family;
-use tidesdb_simulated::internal::txn::cursor::{Scan, Start};
-use tidesdb_simulated::internal::txn::transaction::ReadMode;
 use tidesdb_simulated::simulation;
 use tidesdb_simulated::{Compression, FamilyOptions, Options, SyncMode, TransactionOptions};
 
-use crate::client::{Client, World};
+use crate::client::{read_rows, Client, World};
 use crate::disk::SwitchingDisk;
 use crate::events::{hit, hit_times};
 use crate::history::{History, Owed};
@@ -238,27 +236,7 @@ fn rows_of(db: &Db, family: &Arc<Family>) -> Result<Rows, String> {
         let mut txn = db.transaction();
         txn.begin(TransactionOptions::default())?;
         txn.statement_begin(false, Duration::ZERO)?;
-        let scan = Scan {
-            start: Start::First,
-            key: &[],
-            prefix: 0,
-            bound: None,
-            mode: ReadMode::Snapshot,
-            skip_locked: false,
-            peek_locked: false,
-            both_versions: false,
-            expect: 0,
-        };
-        let mut cursor = db.cursor(family);
-        let mut rows = Vec::new();
-        let mut found = cursor.seek(&mut txn, &scan)?;
-        while found {
-            for index in 0..cursor.len() {
-                let (key, value) = cursor.row(index);
-                rows.push((key.to_vec(), value.to_vec()));
-            }
-            found = cursor.fetch(&mut txn, cursor.len() - 1, true)?;
-        }
+        let rows = read_rows(db, &mut txn, family, &[])?;
         txn.rollback()?;
         Ok(rows)
     };

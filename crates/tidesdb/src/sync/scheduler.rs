@@ -6,7 +6,6 @@
 //! When nothing can go on and no wait has an end, nobody will ever wake them: the run fails and names each.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
@@ -333,18 +332,7 @@ pub fn now_micros() -> u64 {
     with(|run| run.now_us).unwrap_or(1_000_000)
 }
 
-/// Lets time pass, as a call of the disk or a jump of the clock does.
-pub fn advance(time: Duration) {
-    with(|run| run.now_us += time.as_micros() as u64);
-}
-
 /// A number by the run's seed.
 pub fn random() -> u64 {
     with(Run::random).unwrap_or(0)
-}
-
-/// What the coroutines wait for, for a report.
-pub fn waits() -> HashMap<String, String> {
-    with(|run| run.tasks.iter().map(|task| (task.name.clone(), format!("{:?}", task.state))).collect())
-        .unwrap_or_default()
 }
