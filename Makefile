@@ -63,6 +63,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
   test-engine simulate test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-upgrade test-server check-server crash-server test-report test-alerts lint tidy format test-manual test-scale-out manual clean
 
+comma := ,
 # A line for the person who waits: $(call say,text).
 say = printf '==> make: %s\n' "$(1)" >&2
 
@@ -90,31 +91,31 @@ tools library install uninstall: MARIADB_PREFIX :=
 tools: ## tidesdb-admin, its man pages and completions, in build/tools
 	@$(call say,building the engine and tidesdb-admin (three minutes from nothing))
 	@$(BUILD_ENGINE)
-	@scripts/library/tools.sh $(TIDESDB_ADMIN) $(TOOLS)
+	@scripts/library.sh tools $(TIDESDB_ADMIN) $(TOOLS)
 
 library: ## libtidesdb.so.0 and libtidesdb.a for programs in C and C++, in build/lib
 	@$(call say,building the library (two minutes from nothing))
 	@$(BUILD_ENGINE)
-	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
+	@scripts/library.sh build $(RELEASE)/libtidesdb_capi.a $(BUILD)/lib
 
 # Under sudo there may be no cargo, and files of root in target would be in the way later: what is built is installed.
 install: ## header, libraries, files of pkg-config and CMake, tidesdb-admin: [PREFIX=/usr/local] [LIBDIR=PREFIX/lib] [DESTDIR=dir]
 	@if [ -z "$$SUDO_USER" ] || [ ! -e $(BUILD)/lib/libtidesdb.a ]; then $(MAKE) --no-print-directory library; fi
 	@if [ -z "$$SUDO_USER" ] || [ ! -e $(TOOLS)/bin/tidesdb-admin ]; then $(MAKE) --no-print-directory tools; fi
-	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library/install.sh install $(BUILD)/lib $(TOOLS)
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library.sh install $(BUILD)/lib $(TOOLS)
 
 uninstall: ## remove them: [PREFIX=/usr/local] [LIBDIR=PREFIX/lib] [DESTDIR=dir]
-	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library/install.sh uninstall
+	@PREFIX="$(PREFIX)" LIBDIR="$(LIBDIR)" DESTDIR="$(DESTDIR)" scripts/library.sh uninstall
 
 # Of one build on the oldest Debian, for all: the libraries of later ones have its symbols.
 deb: engine ## Debian packages of plugin, tools and library for Debian 12 and 13, in build/deb: [UPDATE=1] [DBGSYM=1]
 	@$(call say,making Debian packages (four minutes for each server's plugin the first time))
 	@scripts/setup/packages.sh debhelper lintian
-	@UPDATE=$(UPDATE) scripts/package/servers.sh build/deb/servers
+	@UPDATE=$(UPDATE) scripts/package.sh servers build/deb/servers
 	@cargo build --profile $(PROFILE) -p tidelab
-	@scripts/library/build.sh $(RELEASE)/libtidesdb_capi.a build/lib
-	@JOBS=$(JOBS) scripts/package/plugins.sh build/deb/servers build/deb/plugin
-	@DBGSYM=$(DBGSYM) scripts/package/deb.sh build $(RELEASE)
+	@scripts/library.sh build $(RELEASE)/libtidesdb_capi.a build/lib
+	@JOBS=$(JOBS) scripts/package.sh plugins build/deb/servers build/deb/plugin
+	@DBGSYM=$(DBGSYM) scripts/package.sh deb build $(RELEASE)
 
 plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a server takes it: build/10.11/ha_tidesdb.so
 	@$(call say,building the plugin (two minutes from nothing))
@@ -134,16 +135,16 @@ links: $(if $(filter $(BUILD)/ha_tidesdb.so,$(PLUGIN)),plugin,setup)
 	@scripts/plugin/basedir.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(PLUGIN)
 
 server: links ## start a server with TidesDB: [DATA=dir] [CNF=file] [PORT=number]
-	@scripts/server/start.sh
+	@scripts/server.sh start
 
 stop: setup ## end it: [DATA=dir]
-	@scripts/server/stop.sh
+	@scripts/server.sh stop
 
 shell: setup ## a client on it: [DATA=dir]
-	@scripts/server/shell.sh
+	@scripts/server.sh shell
 
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
-	@scripts/server/restore.sh
+	@scripts/server.sh restore
 
 test: test-setup test-engine simulate test-sort test-index-kind test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
 
@@ -175,13 +176,12 @@ test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 
 test-galera: links ## two nodes of a Galera cluster on this machine; half a minute
 	@$(call say,testing two nodes of a Galera cluster (Galera by apt and half a minute))
-	@WSREP_PROVIDER=$$(scripts/setup/galera.sh) && export WSREP_PROVIDER && \
+	@WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && \
 	  MTR_PARALLEL=1 scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-galera tidesdb_galera $(TESTS)
 
 # The tests that have results of their own on 10.11: the servers differ there.
 DIFFERING_TESTS = $(sort $(foreach result,$(wildcard plugin/mysql-test/suite/*/r/*$(comma)mariadb_10.rdiff),\
   $(notdir $(patsubst %/r/,%,$(dir $(result)))).$(firstword $(subst $(comma), ,$(notdir $(result))))))
-comma := ,
 test-short: links ## the tests in SQL in which the servers differ; CI runs it with SERVER=10.11: a minute
 	@$(call say,running the tests in which MariaDB's releases differ on $(SERVER) (a minute))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-short $(SUITE) $(DIFFERING_TESTS)
@@ -212,7 +212,7 @@ REPORT_SAMPLES := $(BUILD)/report-samples
 
 test-report: setup ## the report's pages in a browser; pictures of them in build/report-screenshots
 	@$(call say,looking at the report's pages in a browser (Chromium by apt and a minute))
-	@scripts/setup/browser.sh
+	@scripts/setup/packages.sh browser
 	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test --workspace --test report
 	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 

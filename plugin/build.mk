@@ -71,7 +71,7 @@ $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECT
 	@echo "  LINK  $@"
 	@$(CXX) $(LINK_FLAGS) $(LDFLAGS) -o $@.new $(OBJECTS) $(ENGINE) \
 	  $(HEADERS)/libmysqlservices.a -lpthread -ldl -lm
-	@scripts/plugin/check-symbols.sh $(PREFIX) $@.new
+	@scripts/plugin/check.sh symbols $(PREFIX) $@.new
 	@mv $@.new $@
 
 $(OBJECTS_DIR)/%.o: plugin/src/%.cc $(PRECOMPILED).gch $(OBJECTS_DIR)/flags

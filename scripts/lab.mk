@@ -46,10 +46,10 @@ COSTS_DATA := $(BUILD)/costs
 costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: [ROWS=n] [ROUNDS=n]
 	@$(call say,measuring the optimizer's accesses (two minutes))
 	@printf '[mysqld]\ninnodb_buffer_pool_size=2G\ntidesdb_block_cache_size=2G\n' >$(BUILD)/costs.cnf
-	@DATA=$(COSTS_DATA) CNF=$(BUILD)/costs.cnf scripts/server/start.sh
+	@DATA=$(COSTS_DATA) CNF=$(BUILD)/costs.cnf scripts/server.sh start
 	@$(MARIADB_PREFIX)/bin/mariadb -S $(COSTS_DATA)/mysqld.sock -uroot -e 'CREATE DATABASE IF NOT EXISTS costs'
 	@scripts/plugin/costs.pl $(MARIADB_PREFIX)/bin/mariadb $(COSTS_DATA)/mysqld.sock $(or $(ROWS),1000000) $(or $(ROUNDS),5); \
-	  status=$$?; DATA=$(COSTS_DATA) scripts/server/stop.sh; exit $$status
+	  status=$$?; DATA=$(COSTS_DATA) scripts/server.sh stop; exit $$status
 
 # EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
@@ -80,11 +80,11 @@ builds-to-compare: plugin
 
 plugin-pgo: plugin ## the plugin optimised by the profile of a training load, into build/at/pgo; six minutes
 	@$(call say,building the plugin by a profile (six minutes))
-	@scripts/plugin/pgo.sh $(MARIADB_PREFIX) $(BUILD)/ha_tidesdb.so $(BUILD)/at/pgo
+	@scripts/plugin/other-build.sh profile $(MARIADB_PREFIX) $(BUILD)/ha_tidesdb.so $(BUILD)/at/pgo
 
 plugin-at: setup ## the plugin of another revision, to compare with: [REV=revision], into build/at/base
 	@$(call say,building the plugin of $(REV) (four minutes from nothing))
-	@scripts/plugin/at.sh $(REV) $(BUILD)/at/base
+	@scripts/plugin/other-build.sh revision $(REV) $(BUILD)/at/base
 
 compare-builds: plugin ## two builds of the plugin take short turns at sysbench: [REV=revision] [ROUNDS=n] [SECONDS_EACH=n]
 	@[ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || $(MAKE) --no-print-directory plugin-at
@@ -98,7 +98,7 @@ ENGINE_ARGS ?=
 ROCKSDB ?= debian
 engine-program: setup ## tidelab-engine with RocksDB: tidelab runs it for experiments/engine.toml [ROCKSDB=source]
 	@$(call say,building tidelab-engine with RocksDB (packages by apt; three minutes))
-	@rocksdb=$$(scripts/setup/rocksdb.sh $(ROCKSDB)) && eval "$$rocksdb" && \
+	@rocksdb=$$(scripts/setup/packages.sh rocksdb $(ROCKSDB)) && eval "$$rocksdb" && \
 	  cargo build --release -p tidelab-engine --features rocksdb
 
 bench-engine: engine-program ## the bare engine beside RocksDB and LMDB: [ROUNDS=n] [ENGINE_ARGS="..."] [ROCKSDB=source]

@@ -20,6 +20,7 @@ ln -s "$suite/t" "$suite/r" "$suite/include" "$base/$tests/suite/tidesdb/"
 printf -- '--innodb\n--sequence\n--default-storage-engine=InnoDB\n' >"$base/$tests/suite/tidesdb/suite.opt"
 
 cd "$base/$tests"
+# shellcheck disable=SC2046  # a list of words
 MTR_BUILD_THREAD=auto perl ./mtr --suite=tidesdb --parallel="${MTR_PARALLEL:-2}" --vardir="$vardir" \
   --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 --skip-test='engine_|refused_|variable_' \
   $([ "$(id -u)" != 0 ] || echo --user=root) "$@"

@@ -70,7 +70,7 @@ thread=$answer
 for parents in $sizes; do
   for order in random sorted; do
     for engine in ${ENGINES:-tidesdb innodb}; do prepare "$engine"; done
-    for round in $(seq "$rounds"); do
+    for _ in $(seq "$rounds"); do
       for engine in ${ENGINES:-tidesdb innodb}; do
         for count in ${COUNTS:-1 3}; do
           measure "$engine" "$count" "${keys[count]}" without

@@ -71,7 +71,7 @@ class Server:
         with open(cnf, "w") as file:
             file.write(OPTIONS)
         self.environment = dict(os.environ, MARIADB_PREFIX=prefix, BASEDIR_OF_LINKS=base, DATA=directory, CNF=cnf, PORT="")
-        said = subprocess.run(["scripts/server/start.sh"], env=self.environment, capture_output=True, text=True)
+        said = subprocess.run(["scripts/server.sh", "start"], env=self.environment, capture_output=True, text=True)
         if said.returncode:
             sys.exit(f"compare-builds: {said.stderr}")
         self.process = int(re.search(r"process (\d+)", said.stderr + said.stdout).group(1))
@@ -122,7 +122,7 @@ class Server:
         return max(sum(int(client.stdout.readline()) for client in calls), 1) / times / clients
 
     def stop(self):
-        subprocess.run(["scripts/server/stop.sh"], env=self.environment, capture_output=True)
+        subprocess.run(["scripts/server.sh", "stop"], env=self.environment, capture_output=True)
 
 
 def interval(logs, dice, middle=statistics.fmean):

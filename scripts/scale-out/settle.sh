@@ -17,7 +17,7 @@
 # --at: a shard that another server stands for now.
 set -euo pipefail
 mariadb=${MARIADB:-mariadb}
-dry= left=0
+dry='' left=0
 declare -A decided=() moved=()
 
 say() { printf 'settle: %s\n' "$*"; }

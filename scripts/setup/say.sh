@@ -5,7 +5,7 @@
 exec 8>&2
 say() { printf '==> setup: %s\n' "$*" >&8; }
 
-# fail TEXT: ends the shell. Inside an attempt (attempts.sh) the text is its reason, and the next one follows.
+# fail TEXT: ends the shell. Inside an attempt (setup.sh) the text is its reason, and the next one follows.
 fail() {
   if [ -n "${REASON_FILE:-}" ]; then
     [ -s "$REASON_FILE" ] || printf '%s\n' "$*" >"$REASON_FILE"

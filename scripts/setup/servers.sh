@@ -8,10 +8,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . ./where.sh
 . ./say.sh
-. ./check.sh
 . ./apt.sh
-. ./fetch.sh
-. ./relink.sh
+. ./prefix.sh
 
 # Part of the prefixes' names; raise it with any change to what such a prefix holds.
 SERVER_RECIPE=1
@@ -86,7 +84,6 @@ make_server() {
   local name=$1 version=$2 what=$3
   rm -rf "$PREFIX"
   mkdir -p "$PREFIX"
-  . ./unpack.sh
   logged "$name-unpack" "unpacking $what" unpack_packages
   logged "$name-relink" "pointing its programs to their libraries" relink_prefix "$PROGRAM"
   link_programs

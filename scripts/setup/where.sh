@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034  # those that source it use the names
 # The folders that setup uses, and the server that it chose. Sourced, never run; needs no network.
 #
 # The record of the choice names the prefix. PREFIX is empty until setup has made one.
@@ -22,7 +23,7 @@ ARCH=$(dpkg --print-architecture)
 MULTIARCH=$(gcc -print-multiarch 2>/dev/null || echo "$(uname -m)-linux-gnu")
 DOWNLOADS=$CACHE/downloads-$SERIES-$ARCH
 LOGS=$CACHE/logs
-# TIDESDB_CHOICE: another record, for a server that is not the one to work with (scripts/package/servers.sh).
+# TIDESDB_CHOICE: another record, for a server that is not the one to work with (scripts/package.sh servers).
 RECORD=${TIDESDB_CHOICE:-$CACHE/server-$SERIES-$ARCH-$PREFIX_RECIPE}
 
 recorded() { sed -n "s/^$1=//p" "$RECORD" 2>/dev/null; }

@@ -7,9 +7,9 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=${WORK:?"make test-manual sets it"}
 rm -rf "$work"
 mkdir -p "$work"
-export PATH=$MARIADB_PREFIX/bin:$PATH PORT= CNF=$work/my.cnf
+export PATH=$MARIADB_PREFIX/bin:$PATH PORT='' CNF=$work/my.cnf
 printf '[mysqld]\nlog_bin = binlog\nserver_id = 1\n' >"$CNF"
-stop_all() { for data in "$work"/*/; do DATA=$data "$repo/scripts/server/stop.sh" >/dev/null 2>&1 || true; done; }
+stop_all() { for data in "$work"/*/; do DATA=$data "$repo/scripts/server.sh" stop >/dev/null 2>&1 || true; done; }
 trap 'touch "$work/stop"; stop_all; wait; rm -rf "$work"' EXIT
 passed=0
 
@@ -17,7 +17,7 @@ expect() { # expect WHAT TEXT PATTERN
   grep -q -- "$3" <<<"$2" || { printf 'backup: %s: no "%s" in\n%s\n' "$1" "$3" "$2" >&2; exit 1; }
   passed=$((passed + 1))
 }
-start() { DATA=$1 "$repo/scripts/server/start.sh" 2>"$work/start.log" || { cat "$work/start.log" >&2; exit 1; }; }
+start() { DATA=$1 "$repo/scripts/server.sh" start 2>"$work/start.log" || { cat "$work/start.log" >&2; exit 1; }; }
 # sql DATA: as `make shell`, without the table's frame
 sql() { mariadb --no-defaults --skip-ssl --user=root --socket="$1/mysqld.sock" -NB test; }
 
@@ -109,15 +109,15 @@ expect "a base that is none" "$status $(cat "$work/out")" 'nowhere is not a fini
 "$MARIADB_PREFIX/bin/mariadb" --no-defaults --skip-ssl --user=root --socket="$work/old/mysqld.sock" -e 'BACKUP STAGE START; BACKUP STAGE END'
 expect "other backups are told" "$(cat "$work/old/error.log")" 'Warning. TidesDB: BACKUP STAGE START: .*tidesdb-admin backup take'
 expect "of this one alone" "$(grep -c 'TidesDB: BACKUP STAGE START' "$work/old/error.log")" '^1$'
-DATA=$work/old "$repo/scripts/server/stop.sh" 2>/dev/null
+DATA=$work/old "$repo/scripts/server.sh" stop 2>/dev/null
 
-DATA=$work/new FROM=$work/by-dump "$repo/scripts/server/restore.sh" >"$work/out" 2>&1
+DATA=$work/new FROM=$work/by-dump "$repo/scripts/server.sh" restore >"$work/out" 2>&1
 expect "the next step is told" "$(cat "$work/out")" "then, with the server started: mariadb < $work/by-dump/rest.sql"
 start "$work/new"
 sql "$work/new" <"$work/by-dump/rest.sql" 2>"$work/out" || { cat "$work/out" >&2; exit 1; }
 expect "one moment, with a dump" "$(state "$work/new")" "^$right$"
 expect "whole" "$(sql "$work/new" <<<'CHECK TABLE abroad, at_home')" 'abroad.*OK'
-DATA=$work/new "$repo/scripts/server/stop.sh" 2>/dev/null
+DATA=$work/new "$repo/scripts/server.sh" stop 2>/dev/null
 if [ -x "$MARIADB_PREFIX/bin/mariadb-backup" ]; then
   mkdir "$work/files"
   tidesdb_admin backup restore "$work/by-files" --data-dir "$work/files/data" >"$work/out"

@@ -73,16 +73,16 @@ class Server:
 
     def script(self, name):
         result = subprocess.run(
-            [os.path.join(REPO, "scripts/server", name)], env=self.environment, text=True, stdin=subprocess.DEVNULL,
+            [os.path.join(REPO, "scripts/server.sh"), name], env=self.environment, text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if result.returncode:
             sys.exit("manual: FAILED: %s: %s" % (name, result.stdout))
 
     def start(self):
-        self.script("start.sh")
+        self.script("start")
 
     def stop(self):
-        self.script("stop.sh")
+        self.script("stop")
 
     def command(self, program):
         return [os.path.join(PREFIX, "bin", program), "--no-defaults", "--user=root", "--socket=" + self.socket]
@@ -190,10 +190,10 @@ class Manual:
         # `make server DATA=...` in a clone, which this directory stands for.
         self.wrapper("make", 'while case $1 in -*) true;; *) false;; esac; do shift; done\n'
                      '[ $1 != prefix ] || { echo %s; exit; }\ntarget=${1/server/start}\nshift\nunset PORT CNF DATA FROM\nexport "$@"\n'
-                     'exec %s/scripts/server/$target.sh' % (WORK, REPO))
+                     'exec %s/scripts/server.sh $target' % (WORK, REPO))
         os.symlink(os.path.join(REPO, "scripts"), os.path.join(WORK, "scripts"))
         self.wrapper("mariadb-backup", 'exec %s/bin/mariadb-backup "$@"' % PREFIX)
-        self.wrapper("systemctl", "exec %s/scripts/server/$1.sh >&2" % REPO)
+        self.wrapper("systemctl", "exec %s/scripts/server.sh $1 >&2" % REPO)
         self.wrapper("sudo", 'while case $1 in -*) true;; *) false;; esac; do [ $1 = -u ] && shift; shift; done; exec "$@"')
 
     def wrapper(self, name, text):
@@ -233,7 +233,7 @@ class Manual:
 
     def stop_nodes(self):
         for data in glob.glob(os.path.join(WORK, ".run/scale/*/")):
-            subprocess.run([os.path.join(REPO, "scripts/server/stop.sh")], stdout=subprocess.DEVNULL, check=False,
+            subprocess.run([os.path.join(REPO, "scripts/server.sh"), "stop"], stdout=subprocess.DEVNULL, check=False,
                            stderr=subprocess.DEVNULL, env=dict(os.environ, DATA=data.rstrip("/")))
 
     def session(self, name):

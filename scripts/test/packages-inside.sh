@@ -262,6 +262,7 @@ full_upgrade() {
   pin "$known"
   apt full-upgrade
   suite="$suite to trixie"
+  # shellcheck source=/dev/null
   is "the system is Debian 13" 13 "$(. /etc/os-release && echo "$VERSION_ID")"
   is "the server is $known" "$(upstream "$known")" "$(server)"
   engine_is_there "a server of the next series"

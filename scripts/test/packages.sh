@@ -45,7 +45,6 @@ fetch_servers() (
   . ./where.sh
   . ./say.sh
   . ./apt.sh
-  . ./fetch.sh
   DOWNLOADS=$work/recorded
   mkdir -p "$DOWNLOADS/lists/partial"
   : >"$DOWNLOADS/status"

@@ -13,6 +13,7 @@ status=0
 # clones can run at once. Tests wait for servers more than for processors: three at a time on two.
 (
   cd "$base/share/mariadb/mariadb-test"
+  # shellcheck disable=SC2046,SC2086  # lists of words
   MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-3}" \
     --vardir="$vardir" --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 \
     --verbose-restart \

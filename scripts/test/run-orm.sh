@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . scripts/setup/where.sh
 . scripts/setup/say.sh
-. scripts/setup/system-packages.sh
+. scripts/setup/packages.sh
 
 SQLALCHEMY=2.1.9
 WITH=(pymysql==1.2.4 pytest==9.2.0 pytest-xdist==3.8.0)
@@ -71,6 +71,7 @@ run() {
   (
     cd "$work/$engine"
     # An exit status of 1: some tests failed. They are judged together below.
+    # shellcheck disable=SC2046  # a list of words
     "$environment/bin/python" -m pytest -q -p no:cacheprovider -p no:warnings -n "${ORM_PARALLEL:-2}" --maxfail=10000 \
       --dburi "mariadb+pymysql://root@localhost/test?unix_socket=$DATA/mysqld.sock&charset=utf8mb4" \
       --backend-only --nomemory --notimingintensive --nomypy --junitxml="$work/$engine.xml" --tb=short \
@@ -97,13 +98,13 @@ max-connections = 300
 CNF
 rm -f "$work"/*.xml
 end_server() {
-  scripts/server/stop.sh
+  scripts/server.sh stop
   [ "$DATA" = "$work/server" ] || { cp "$DATA/error.log" "$work/" && rm -rf "${DATA%/server}"; }
 }
-scripts/server/stop.sh
+scripts/server.sh stop
 rm -rf "$DATA"
 trap end_server EXIT
-scripts/server/start.sh
+scripts/server.sh start
 
 [ $# -gt 0 ] || set -- "${TESTS[@]}"
 for engine in InnoDB TidesDB; do run "$engine" "$@"; done

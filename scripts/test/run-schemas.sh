@@ -90,12 +90,12 @@ max-allowed-packet = 64M
 log-bin-trust-function-creators = ON
 CNF
 end_server() {
-  scripts/server/stop.sh
+  scripts/server.sh stop
   [ "$DATA" = "$work/server" ] || { cp "$DATA/error.log" "$work/" && rm -rf "${DATA%/server}"; }
 }
-scripts/server/stop.sh
+scripts/server.sh stop
 rm -rf "$DATA"
 trap end_server EXIT
-scripts/server/start.sh
+scripts/server.sh start
 python3 scripts/test/schemas/compare.py "$PREFIX/bin/mariadb" "$PREFIX/bin/mariadb-dump" "$DATA/mysqld.sock" "$work" "$known" \
   "${arguments[@]}"

@@ -60,7 +60,7 @@ class Server:
             file.write("[mariadbd]\nbind_address = %s\nserver_id = %d\n%s" % (address, number, options))
 
     def run(self, name):
-        done = subprocess.run([os.path.join(REPO, "scripts/server", name)], stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run([os.path.join(REPO, "scripts/server.sh"), name], stdin=subprocess.DEVNULL, text=True,
                               env=dict(os.environ, DATA=self.data, CNF=self.cnf, PORT=str(self.port)),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
@@ -103,7 +103,7 @@ class Test:
 
     def make(self):
         for server in self.servers:
-            server.run("start.sh")
+            server.run("start")
         parts = []
         for i, shard in enumerate(self.shards):
             shard.sql("CREATE DATABASE d; CREATE TABLE d.t%d (id INT PRIMARY KEY) ENGINE=TidesDB;"
@@ -151,10 +151,10 @@ class Test:
     def a_shard_that_is_down_keeps_the_record(self):
         self.head.sql("INSERT INTO mysql.spider_xa VALUES (1, 1, 1, 'a1', 'COMMIT')")
         self.shards[1].sql("XA START %s; INSERT INTO d.t1 VALUES (1); XA END %s; XA PREPARE %s" % (XID, XID, XID))
-        self.shards[1].run("stop.sh")
+        self.shards[1].run("stop")
         status, told = settle(self.head, [])
         self.check("a shard is down", status == 1 and self.records() == 1 and "does not answer" in told, told)
-        self.shards[1].run("start.sh")
+        self.shards[1].run("start")
         status, told = settle(self.head, [])
         rows = self.shards[1].sql("SELECT id FROM d.t1")
         self.check("and back", status == 0 and self.records() == 0 and rows == ["1"], told)
@@ -191,7 +191,7 @@ class Test:
             ended.set()
             for writer in writers:
                 writer.join()
-            self.head.run("start.sh")
+            self.head.run("start")
             status, told = settle(self.head, [])
             # A shard may notice late that the head's session is gone.
             for _ in range(20):
@@ -225,7 +225,7 @@ def main():
         test.kills(random.Random(seed), int(os.environ.get("ROUNDS") or 6))
     finally:
         for server in test.servers:
-            server.run("stop.sh")
+            server.run("stop")
     print("scale-out: %d passed, %d failed" % (test.passed, test.failed))
     sys.exit(1 if test.failed else 0)
 

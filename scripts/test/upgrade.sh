@@ -65,9 +65,17 @@ rm -rf "$work"
 mkdir -p "$work"
 run plugin SERVER=10.11
 run plugin SERVER=11.8
-old=$(prefix_of 10.11) new=$(prefix_of 11.8)
+new=$(prefix_of 11.8)
 data=$work/server
-trap 'for s in 10.11 11.8; do for d in "$data" "$work/replica"; do make stop SERVER=$s DATA="$d" >>"$work/log" 2>&1 </dev/null || true; done; done' EXIT
+stop_all() {
+  local series folder
+  for series in 10.11 11.8; do
+    for folder in "$data" "$work/replica"; do
+      make stop SERVER=$series DATA="$folder" >>"$work/log" 2>&1 </dev/null || true
+    done
+  done
+}
+trap stop_all EXIT
 printf '[mariadbd]\nlog_bin=log\nserver_id=1\nbinlog_format=ROW\n' >"$work/primary.cnf"
 printf '[mariadbd]\nserver_id=2\n' >"$work/replica.cnf"
 
