@@ -1,10 +1,10 @@
 //! The memtable: recent writes in memory, in key order, from their commit to the flush into tables.
 //!
 //! Data flow: committers insert into the active [`Memtable`], shared by all families. A rotation makes it
-//! immutable. Flush reads it through [`MemtableVersionIterator`], reads go through [`Memtable::get`] and
-//! [`MemtableIterator`]. Guarantees: keys in memcmp order; versions of a key by sequence number; repeated
-//! inserts change nothing; versions visible at or above the oldest snapshot are never cut; borrowed keys and
-//! values stay valid as long as the memtable lives.
+//! immutable. Flush reads it through [`iterator::MemtableVersionIterator`], reads go through [`Memtable::get`]
+//! and [`iterator::MemtableIterator`]. Guarantees: keys in memcmp order; versions of a key by sequence number;
+//! repeated inserts change nothing; versions visible at or above the oldest snapshot are never cut; borrowed
+//! keys and values stay valid as long as the memtable lives.
 //!
 //! From the outside in: [`memtable`] is the interface, and [`family_directory`] finds a family's tree. A
 //! [`tree`] is a B+tree of [`node`]s over [`record`]s, each with a [`version_chain`]. All of it is in one

@@ -67,7 +67,7 @@ pub struct BlockFacts {
 
 impl SsTable {
     /// Finds the tables in file `number` from its end. Each footer gives the start of its table. The table
-    /// before ends less than [`TABLE_ALIGN`] before this start, or less than a page in a file of an earlier
+    /// before ends less than `TABLE_ALIGN` before this start, or less than a page in a file of an earlier
     /// build.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ pub struct SsTableWriter {
 }
 
 impl SsTableWriter {
-    /// A writer for a table of `family` at `offset` of `file`, a multiple of [`TABLE_ALIGN`]. For another
+    /// A writer for a table of `family` at `offset` of `file`, a multiple of `TABLE_ALIGN`. For another
     /// offset [`SsTableWriter::finish`] returns an error.
     pub fn new(file: Arc<dyn File>, offset: u64, family: FamilyId, options: SsTableOptions) -> SsTableWriter {
         let filter = FilterBuilder::new(options.bits_per_key, options.prefix_len as usize);

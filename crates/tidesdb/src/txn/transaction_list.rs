@@ -34,7 +34,7 @@ pub struct TransactionInfo {
     pub session: u64,
     /// Its activity.
     pub state: TransactionState,
-    /// Its begin, in microseconds of [`Db::now_micros`]; `None` without a session.
+    /// Its begin, in microseconds of `Db::now_micros`; `None` without a session.
     pub begun_us: Option<u64>,
     /// The begin of its wait, if it waits.
     pub waits_since_us: Option<u64>,
@@ -203,7 +203,7 @@ impl Transactions {
         }
     }
 
-    /// As [`crate::Db::locks`].
+    /// A dump of the locks, of at most `limit` grants and waits: `Db::locks`.
     pub(crate) fn dump_locks(&self, limit: usize) -> LockDump {
         let owners: Vec<Arc<LockOwner>> =
             self.list.entries().iter().map(|entry| Arc::clone(&entry.owner)).collect();

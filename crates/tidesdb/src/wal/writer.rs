@@ -72,7 +72,7 @@ pub struct WalOptions {
     pub max_outstanding: u64,
     /// Serialised bytes are written beyond this size, so a large record or group needs no buffer of its size.
     pub write_at: usize,
-    /// Runs a background thread. Without one the owner calls [`Wal::tick`] (deterministic tests).
+    /// Runs a background thread. Without one the owner calls `Wal::tick` (deterministic tests).
     pub background: bool,
     /// Receiver of lines for the error log.
     pub log: Option<LogSink>,
@@ -295,7 +295,7 @@ impl Wal {
 
     /// Calls `callback` once the record with `ticket` is durable, or with the error if the log fails before.
     /// The call comes at once, or from the syncing thread. The background thread starts a sync if none is
-    /// coming ([`Wal::tick`] without one). The callback must not wait for the log.
+    /// coming (`Wal::tick` without one). The callback must not wait for the log.
     pub fn when_durable(&self, ticket: Ticket, callback: impl FnOnce(Result<()>) + Send + 'static) {
         self.core.callbacks.lock().push((ticket, Box::new(callback)));
         if self.core.syncs.done() >= ticket || self.core.has_failed() {
