@@ -412,7 +412,7 @@ enum {
 
 enum {
   TIDESDB_TXN_DEFAULT = 0,
-  TIDESDB_TXN_OPTIMISTIC = 1,     /* intents instead of waits, see the manual */
+  TIDESDB_TXN_OPTIMISTIC = 1,     /* intents, which yield to locks, and no waits: a conflict is an error */
   /* no locks and no checks: bulk load into a family nobody sees. Until it has committed nobody else may write there,
      or deleted rows can come back. tidesdb_flush_log() makes its commits durable */
   TIDESDB_TXN_UNLOCKED = 2,

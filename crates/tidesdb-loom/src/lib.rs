@@ -10,7 +10,7 @@
 #![cfg(test)]
 // Of each file only what its model uses is used.
 #![allow(dead_code)]
-// Bounds of patience are 0 under loom.
+// Bounds of waiting are 0 under loom.
 #![allow(clippy::absurd_extreme_comparisons, clippy::reversed_empty_ranges)]
 
 #[path = "../../tidesdb/src/sync.rs"]

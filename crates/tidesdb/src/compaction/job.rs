@@ -108,8 +108,8 @@ pub fn compact(
         family,
         options: SsTableOptions::of_family(options, bottom),
         cut_at: if task.to == 0 { u64::MAX } else { target_file_size },
-        below: Below::new(levels, task),
-        grandparents: Behind::new(grandparents.cloned()),
+        below: LowerLevels::new(levels, task),
+        grandparents: LevelCursor::new(grandparents.cloned()),
         grandparents_bytes: 0,
         last_key: Vec::new(),
         writing: None,
@@ -149,14 +149,14 @@ fn find(levels: &FamilyLevels, level: u8, files: &[FileNo]) -> Result<Vec<TableH
 }
 
 /// A cursor over a level's tables that follows ascending keys.
-struct Behind {
+struct LevelCursor {
     level: Option<Arc<Level>>,
     at: usize,
 }
 
-impl Behind {
-    fn new(level: Option<Arc<Level>>) -> Behind {
-        Behind { level, at: 0 }
+impl LevelCursor {
+    fn new(level: Option<Arc<Level>>) -> LevelCursor {
+        LevelCursor { level, at: 0 }
     }
 
     /// Bytes of the tables ending before `key`, without those counted by earlier calls.
@@ -181,13 +181,13 @@ impl Behind {
 }
 
 /// The tables older than a task's output, apart from its inputs.
-struct Below {
+struct LowerLevels {
     l0: Vec<TableHandle>,
-    levels: Vec<Behind>,
+    levels: Vec<LevelCursor>,
 }
 
-impl Below {
-    fn new(levels: &FamilyLevels, task: &Task) -> Below {
+impl LowerLevels {
+    fn new(levels: &FamilyLevels, task: &Task) -> LowerLevels {
         let mut l0 = Vec::new();
         if task.to == 0 {
             // Those after the oldest input.
@@ -196,7 +196,7 @@ impl Below {
             l0.extend(older.cloned());
         }
         let deeper = levels.levels.iter().skip(task.to as usize).filter(|level| !level.tables().is_empty());
-        Below { l0, levels: deeper.map(|level| Behind::new(Some(Arc::clone(level)))).collect() }
+        LowerLevels { l0, levels: deeper.map(|level| LevelCursor::new(Some(Arc::clone(level)))).collect() }
     }
 
     fn covers(&mut self, key: &[u8]) -> bool {
@@ -213,8 +213,8 @@ struct Outputs<'a> {
     family: FamilyId,
     options: SsTableOptions,
     cut_at: u64,
-    below: Below,
-    grandparents: Behind,
+    below: LowerLevels,
+    grandparents: LevelCursor,
     /// Bytes of the grandparents passed by the open output.
     grandparents_bytes: u64,
     last_key: Vec<u8>,

@@ -1,5 +1,5 @@
-//! The choice of the next compaction from plain data: sizes, counts, fence keys, and the holdings of running
-//! jobs. Pure: equal shapes give equal tasks.
+//! The choice of the next compaction from plain data: sizes, counts, smallest and largest keys, and the
+//! holdings of running jobs. Pure: equal shapes give equal tasks.
 //!
 //! Leveled, with a dynamic base level like RocksDB's. The bottom level holds most of the data; the target of
 //! each level above is smaller by `ratio`. The *base level* is the first with a target of at most
@@ -336,7 +336,7 @@ fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> 
     let by_bytes = if free.len() > 1 { bytes(&free) * 1000 / bounds.base_level_size } else { 0 };
     let score = by_runs.max(by_bytes);
     if score < 1000 && free.len() > 1 {
-        if let Some((min, max)) = hull(&free) {
+        if let Some((min, max)) = key_range(&free) {
             let overlap = bytes(shape.overlapping(targets.base, min, max));
             if overlap <= bytes(&free) * CHEAP_OVERLAP {
                 return 1000;
@@ -346,14 +346,14 @@ fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> 
     score
 }
 
-fn hull<'a>(runs: &[TableShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
+fn key_range<'a>(runs: &[TableShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
     Some((runs.iter().map(|run| run.min_key).min()?, runs.iter().map(|run| run.max_key).max()?))
 }
 
 fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, score: u64) -> Option<Task> {
     let runs = oldest_free(shape);
     if runs.len() as u64 >= bounds.trigger.min(2) {
-        let (min, max) = hull(runs)?;
+        let (min, max) = key_range(runs)?;
         let overlap = bytes(shape.overlapping(targets.base, min, max));
         let small = runs.iter().all(|run| run.len < bounds.small_run);
         if small && runs.len() > 1 && overlap > bytes(runs) * SMALL_RUN_OVERLAP {
@@ -396,7 +396,7 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
 
 /// Merges neighbouring runs of level 0 into one.
 fn within_level0(runs: &[TableShape<'_>], reason: Reason, score: u64) -> Task {
-    let (min, max) = hull(runs).unwrap_or_default();
+    let (min, max) = key_range(runs).unwrap_or_default();
     Task {
         reason,
         score,
@@ -424,7 +424,7 @@ fn downwards(
     inputs: &[TableShape<'_>],
 ) -> Option<Task> {
     let to = if from == 0 { targets.base } else { from + 1 };
-    let (mut min, mut max) = hull(inputs)?;
+    let (mut min, mut max) = key_range(inputs)?;
     let overlaps = shape.overlapping(to, min, max);
     if let (Some(first), Some(last)) = (overlaps.first(), overlaps.last()) {
         (min, max) = (min.min(first.min_key), max.max(last.max_key));
@@ -453,9 +453,9 @@ fn downwards(
 
 /// True if no two of the runs overlap.
 fn apart(runs: &[TableShape<'_>]) -> bool {
-    let mut fences: Vec<_> = runs.iter().map(|run| (run.min_key, run.max_key)).collect();
-    fences.sort_unstable();
-    fences.windows(2).all(|pair| pair[0].1 < pair[1].0)
+    let mut ranges: Vec<_> = runs.iter().map(|run| (run.min_key, run.max_key)).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
 /// True if moving a table is as good as a rewrite. It must own most of its file, be not much longer than an

@@ -4,9 +4,12 @@
 //!
 //! - *Memory*: while an immutable memtable is unflushed and the active one is at least half full, writers
 //!   slow down. The active memtable should fill just when the flush ends; writers stop only when it is full.
-//! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on, writers slow down towards the rate of compaction, more with
-//!   each run. They stop at the family's stall threshold.
-//! - *Debt*: from the soft bound on, writers slow down towards the rate of compaction, and never stop.
+//! - *Level 0*: from [`SLOWDOWN_RUNS`] runs on, writers slow down, more with each run. They stop at the
+//!   family's stall threshold.
+//! - *Debt*: from the soft bound on, writers slow down, and never stop.
+//!
+//! The last two pace writers by the rate of compaction. No store measures it yet: [`DEFAULT_RATE`] stands for
+//! it on every disk.
 
 /// Number of runs of level 0 at which writers slow down.
 pub const SLOWDOWN_RUNS: u64 = 4;
@@ -14,7 +17,7 @@ pub const SLOWDOWN_RUNS: u64 = 4;
 /// Longest delay of one statement, in microseconds. The next statements wait for the rest.
 pub const MAX_DELAY: u64 = 20_000;
 
-/// Rate of flush and compaction assumed before the first measurement, in bytes a second.
+/// Rate of compaction on every disk, and of flushing before the first measurement, in bytes a second.
 pub const DEFAULT_RATE: u64 = 32 << 20;
 
 /// The store's state for the decision. Sizes in bytes, rates in bytes of user writes a second.
@@ -36,7 +39,7 @@ pub struct Pressure {
     pub debt: u64,
     /// Debt at which delays begin; 0: never.
     pub debt_soft: u64,
-    /// Rate at which compaction makes room for user writes; 0: not measured.
+    /// Rate at which compaction makes room for user writes; 0: not measured, as in every store today.
     pub compaction_rate: u64,
     /// Number of writers sharing the rates.
     pub writers: u64,

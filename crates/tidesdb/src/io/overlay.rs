@@ -47,7 +47,7 @@ impl OverlayDisk {
         match changed.files.insert(path.to_path_buf(), None) {
             Some(Some(file)) => Ok(file),
             Some(None) => Err(missing(path)),
-            None => match self.lift(path) {
+            None => match self.copy_up(path) {
                 Ok(file) => Ok(file),
                 Err(error) => {
                     changed.files.remove(path);
@@ -58,7 +58,7 @@ impl OverlayDisk {
     }
 
     /// A file of the disk below, made changeable here.
-    fn lift(&self, path: &Path) -> Result<Arc<OverlayFile>> {
+    fn copy_up(&self, path: &Path) -> Result<Arc<OverlayFile>> {
         let below = self.below.open(path, OpenMode::Read)?;
         let len = below.len()?;
         Ok(Arc::new(OverlayFile {
@@ -87,7 +87,7 @@ impl Disk for OverlayDisk {
             Some(None) => Err(missing(path)),
             None if mode == OpenMode::Read => self.below.open(path, OpenMode::Read),
             None => {
-                let file = self.lift(path)?;
+                let file = self.copy_up(path)?;
                 changed.files.insert(path.to_path_buf(), Some(Arc::clone(&file)));
                 Ok(file)
             }

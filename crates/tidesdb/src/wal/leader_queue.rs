@@ -118,7 +118,7 @@ impl LeaderQueue {
         state.leading = false;
         // One that is not done goes first: it works while the others wake.
         let next = state.sleepers.iter().position(|s| s.ticket > done);
-        let mut heir = next.map(|at| state.sleepers.swap_remove(at).thread);
+        let mut next_leader = next.map(|at| state.sleepers.swap_remove(at).thread);
         loop {
             let mut woken: [Option<Thread>; WAKE_AT_ONCE] = Default::default();
             let mut n = 0;
@@ -132,8 +132,8 @@ impl LeaderQueue {
                 }
             }
             drop(state);
-            if let Some(heir) = heir.take() {
-                heir.unpark();
+            if let Some(next_leader) = next_leader.take() {
+                next_leader.unpark();
             }
             for thread in woken.into_iter().flatten() {
                 thread.unpark();
@@ -170,22 +170,22 @@ mod tests {
             for _ in 0..8 {
                 let shared = shared.clone();
                 scope.spawn(move || {
-                    let (handover, tickets, leaders) = &*shared;
+                    let (queue, tickets, leaders) = &*shared;
                     for _ in 0..2000 {
                         let ticket = tickets.fetch_add(1, Ordering::SeqCst) + 1;
                         loop {
-                            match handover.wait(ticket, || {}) {
+                            match queue.wait(ticket, || {}) {
                                 Turn::Done => break,
                                 Turn::Stopped => panic!("nobody stops"),
                                 Turn::Lead => {
                                     assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0);
                                     let all = tickets.load(Ordering::SeqCst);
                                     assert_eq!(leaders.fetch_sub(1, Ordering::SeqCst), 1);
-                                    handover.finish(all);
+                                    queue.finish(all);
                                 }
                             }
                         }
-                        assert!(handover.done() >= ticket);
+                        assert!(queue.done() >= ticket);
                     }
                 });
             }
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn a_stop_keeps_what_was_done() {
-        let handover = LeaderQueue::new();
-        assert_eq!(handover.wait(3, || {}), Turn::Lead);
-        handover.finish(3);
-        handover.stop();
-        assert_eq!((handover.wait(3, || {}), handover.wait(4, || {})), (Turn::Done, Turn::Stopped));
+        let queue = LeaderQueue::new();
+        assert_eq!(queue.wait(3, || {}), Turn::Lead);
+        queue.finish(3);
+        queue.stop();
+        assert_eq!((queue.wait(3, || {}), queue.wait(4, || {})), (Turn::Done, Turn::Stopped));
     }
 }
 
@@ -216,12 +216,12 @@ mod loom_tests {
         model.check(move || {
             let shared = Arc::new((LeaderQueue::new(), AtomicU64::new(0), AtomicU64::new(0)));
             let work = move |shared: &(LeaderQueue, AtomicU64, AtomicU64), last: bool| {
-                let (handover, tickets, leaders) = shared;
+                let (queue, tickets, leaders) = shared;
                 let ticket = tickets.fetch_add(1, Ordering::AcqRel) + 1;
                 loop {
-                    match handover.wait(ticket, || {}) {
+                    match queue.wait(ticket, || {}) {
                         Turn::Done => {
-                            assert!(handover.done() >= ticket);
+                            assert!(queue.done() >= ticket);
                             return;
                         }
                         Turn::Stopped => {
@@ -233,10 +233,10 @@ mod loom_tests {
                             let all = tickets.load(Ordering::Acquire);
                             assert_eq!(leaders.fetch_sub(1, Ordering::AcqRel), 1);
                             if stop && last {
-                                handover.stop();
+                                queue.stop();
                                 return;
                             }
-                            handover.finish(all);
+                            queue.finish(all);
                         }
                     }
                 }

@@ -40,7 +40,7 @@ pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
 pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};
 
-/// The joint between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
+/// The boundary between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
     /// The epoch's end: the end of its last valid record.

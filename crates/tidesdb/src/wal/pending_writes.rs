@@ -49,7 +49,7 @@ pub(super) trait WriteToken {
     fn write(&self, log_write: &Self::LogWrite) -> bool;
 
     /// Waits before a further attempt at a log write without room, longer after several.
-    fn nap(&self, attempts: u32);
+    fn back_off(&self, attempts: u32);
 
     /// The time without progress seen by a waiting thread.
     type Stall: Default;
@@ -178,7 +178,7 @@ impl<S: LogWrite> PendingWrites<S> {
                 if if_full == IfFull::Leave {
                     return Outcome::NoRoom;
                 }
-                token.nap(attempts);
+                token.back_off(attempts);
                 attempts += 1;
                 continue;
             }
@@ -434,7 +434,7 @@ mod test_log {
             true
         }
 
-        fn nap(&self, _attempts: u32) {
+        fn back_off(&self, _attempts: u32) {
             yield_now();
         }
 

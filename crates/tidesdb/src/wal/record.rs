@@ -137,7 +137,7 @@ pub enum Record {
         /// In the encoding of `store/sealed_runs.rs`.
         names: Arc<dyn WalBytes>,
     },
-    /// A joint between two epochs.
+    /// The boundary between two epochs.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "only the format's tests write it as a record that is owned")

@@ -68,8 +68,8 @@ impl Step for WalLoop {
             self.core.tick();
         }
         let poll = if self.core.is_full() { FULL_POLL } else { IDLE_POLL };
-        let nap = Duration::from_micros(self.core.interval.load(Ordering::Relaxed)).min(poll);
-        Next::WaitUntil(self.core.clock.now() + nap)
+        let pause = Duration::from_micros(self.core.interval.load(Ordering::Relaxed)).min(poll);
+        Next::WaitUntil(self.core.clock.now() + pause)
     }
 
     fn wait(&mut self, until: Option<Instant>) {

@@ -132,7 +132,7 @@ impl WriteToken for Core {
         true
     }
 
-    fn nap(&self, attempts: u32) {
+    fn back_off(&self, attempts: u32) {
         self.nap_for_room(attempts);
     }
 
