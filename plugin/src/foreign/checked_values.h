@@ -19,25 +19,25 @@ namespace tidesdb {
 
 class CheckedValues {
  public:
-  /* The moment that values are known for: a statement, and how often its transaction has taken rows away. */
-  struct Moment {
+  /* The scope of known values: a statement, and how often its transaction has taken rows away. */
+  struct Scope {
     ulonglong transaction, statement, removals;
-    bool operator==(const Moment &other) const {
+    bool operator==(const Scope &other) const {
       return transaction == other.transaction && statement == other.statement && removals == other.removals;
     }
   };
 
-  bool has(const Moment &moment, Slice value) const {
-    return slots_ && value.size && moment == moment_ && same_bytes((*slots_)[slot_of(value)].slice(), value);
+  bool has(const Scope &scope, Slice value) const {
+    return slots_ && value.size && scope == scope_ && same_bytes((*slots_)[slot_of(value)].slice(), value);
   }
 
-  void add(const Moment &moment, Slice value) {
+  void add(const Scope &scope, Slice value) {
     if (value.size > LONGEST) return;
     if (!slots_) slots_.reset(new (std::nothrow) Slots);
     if (!slots_) return;
-    if (!(moment == moment_)) {
+    if (!(scope == scope_)) {
       for (ByteBuffer &slot : *slots_) slot.clear();
-      moment_ = moment;
+      scope_ = scope;
     }
     (*slots_)[slot_of(value)].assign(value);
   }
@@ -50,7 +50,7 @@ class CheckedValues {
   static size_t slot_of(Slice value) { return mix_hash(hash_of(value, 0)) % SLOTS; }
 
   std::unique_ptr<Slots> slots_;
-  Moment moment_{0, 0, 0};
+  Scope scope_{0, 0, 0};
 };
 
 }  // namespace tidesdb

@@ -42,7 +42,7 @@ int RowChecks::decide_putting_off(Reference *link) {
 
 int RowChecks::put_off_references(Session *session, const uchar *record) {
   session->cascade().violation.clear();
-  const CheckedValues::Moment moment = now(*session);
+  const CheckedValues::Scope scope = now(*session);
   const uint row = rows_++;
   for (size_t key = 0; key < references_.size(); key++) {
     Reference &link = references_[key];
@@ -57,7 +57,7 @@ int RowChecks::put_off_references(Session *session, const uchar *record) {
       }
     }
     immediate_ = {row, key};
-    if (const int error = check_reference(session, session->txn(), moment, &link, record)) return error;
+    if (const int error = check_reference(session, session->txn(), scope, &link, record)) return error;
   }
   return 0;
 }

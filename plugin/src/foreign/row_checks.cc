@@ -279,11 +279,11 @@ int RowChecks::violated(Session *session, const Link &link, int error) {
   return error;
 }
 
-CheckedValues::Moment RowChecks::now(const Session &session) const {
+CheckedValues::Scope RowChecks::now(const Session &session) const {
   return {session.transaction_number(), static_cast<ulonglong>(table_->in_use->query_id), session.removals()};
 }
 
-int RowChecks::check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now,
+int RowChecks::check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Scope &now,
                                Reference *link, const uchar *record) {
   if (refers_to_own_row(*link, record)) return 0;
   name_guard(*link, record);
@@ -301,10 +301,10 @@ int RowChecks::check_reference(Session *session, tidesdb_txn *txn, const Checked
 int RowChecks::check_references(Session *session, tidesdb_txn *txn, const uchar *old_record,
                                 const uchar *record) {
   session->cascade().violation.clear();
-  const CheckedValues::Moment moment = now(*session);
+  const CheckedValues::Scope scope = now(*session);
   for (Reference &link : references_) {
     if (link.has_null(record) || (old_record && !link.differs(old_record, record))) continue;
-    if (const int error = check_reference(session, txn, moment, &link, record)) return error;
+    if (const int error = check_reference(session, txn, scope, &link, record)) return error;
   }
   return 0;
 }

@@ -129,9 +129,9 @@ class RowChecks {
   bool refers_to_own_row(const Reference &link, const uchar *record);
   int look_for_parent(Session *session, tidesdb_txn *txn, Reference *link, const uchar *record, Slice value,
                       bool *found);
-  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Moment &now, Reference *link,
+  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Scope &now, Reference *link,
                       const uchar *record);
-  CheckedValues::Moment now(const Session &session) const;
+  CheckedValues::Scope now(const Session &session) const;
 
   /* A reference among those of a statement: rows are gone through one after the other, and in each row its
    * keys. */

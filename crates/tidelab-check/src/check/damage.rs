@@ -68,7 +68,7 @@ enum Start {
 
 /// Counts of a run.
 #[derive(Default)]
-struct Tally {
+struct DamageCounts {
     hits: BTreeMap<Kind, u32>,
     refused_starts: u32,
     refused_tables: u32,
@@ -80,7 +80,7 @@ struct Tally {
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { SHORT.len() as u32 } else { 100 });
     let mut bench = Bench::start(lab)?;
-    let mut tally = Tally::default();
+    let mut tally = DamageCounts::default();
     let Rounds { done, mut complaints } = rounds::run(lab, rounds, |number, seed| {
         let mut random = StdRng::seed_from_u64(seed);
         let plan = match SHORT.get(number as usize).filter(|_| lab.short) {
@@ -132,7 +132,12 @@ impl<'a> Bench<'a> {
     }
 
     /// A description of the hit, and the faults found.
-    fn round(&mut self, plan: Plan, tally: &mut Tally, random: &mut StdRng) -> Result<(String, Vec<String>)> {
+    fn round(
+        &mut self,
+        plan: Plan,
+        tally: &mut DamageCounts,
+        random: &mut StdRng,
+    ) -> Result<(String, Vec<String>)> {
         let mut wrong = Vec::new();
         let mut session = connect(&self.server)?;
         must("fill", self.content.fill(&mut session, random))?;
@@ -183,7 +188,7 @@ impl<'a> Bench<'a> {
         plan: Plan,
         hit: &Hit,
         sick: &BTreeSet<String>,
-        tally: &mut Tally,
+        tally: &mut DamageCounts,
         random: &mut StdRng,
         wrong: &mut Vec<String>,
     ) -> Result<Found> {
@@ -230,7 +235,7 @@ impl<'a> Bench<'a> {
         &mut self,
         hit: &Hit,
         sick: &BTreeSet<String>,
-        tally: &mut Tally,
+        tally: &mut DamageCounts,
         random: &mut StdRng,
         wrong: &mut Vec<String>,
     ) -> Result<bool> {
@@ -257,7 +262,7 @@ impl<'a> Bench<'a> {
     fn heal(
         &mut self,
         hit: Option<&Hit>,
-        tally: &mut Tally,
+        tally: &mut DamageCounts,
         random: &mut StdRng,
         wrong: &mut Vec<String>,
     ) -> Result<()> {
@@ -307,7 +312,7 @@ impl<'a> Bench<'a> {
     fn look_and_write(
         &mut self,
         sick: &BTreeSet<String>,
-        tally: &mut Tally,
+        tally: &mut DamageCounts,
         random: &mut StdRng,
         wrong: &mut Vec<String>,
     ) -> Result<bool> {
@@ -351,7 +356,7 @@ impl<'a> Bench<'a> {
     }
 
     /// After damage like a torn tail: at most the last commit is gone, and nothing else.
-    fn lost_at_the_end(&mut self, tally: &mut Tally, wrong: &mut Vec<String>) -> Result<()> {
+    fn lost_at_the_end(&mut self, tally: &mut DamageCounts, wrong: &mut Vec<String>) -> Result<()> {
         let newest = must("newest", Content::newest_there(&mut connect(&self.server)?))?;
         let lost = self.content.last - newest;
         if !(0..=1).contains(&lost) {
@@ -418,7 +423,7 @@ impl<'a> Bench<'a> {
     fn repaired(
         &mut self,
         hit: &Hit,
-        tally: &mut Tally,
+        tally: &mut DamageCounts,
         random: &mut StdRng,
         wrong: &mut Vec<String>,
     ) -> Result<()> {

@@ -40,7 +40,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(90);
 
 /// Counts of a check.
 #[derive(Default)]
-struct Tally {
+struct FaultCounts {
     fired: u32,
     wants_restart: u32,
     ends: BTreeMap<&'static str, u32>,
@@ -75,7 +75,7 @@ fn part(name: &str, verdict: Result<Verdict>) -> Result<Verdict> {
 fn run_rounds(lab: &Lab<'_>) -> Result<Verdict> {
     let rounds = lab.rounds.unwrap_or(if lab.short { 8 } else { 100 });
     let mut bench = Bench::start(lab, false)?;
-    let mut tally = Tally::default();
+    let mut tally = FaultCounts::default();
     let Rounds { done, mut complaints } = rounds::run(lab, rounds, |number, seed| {
         Round { seed, number: number + 1, rounds, binary_log: binary_log_of(seed) }
             .run(&mut bench, &mut tally)
@@ -146,7 +146,7 @@ struct Loaded {
 
 impl Round {
     /// Returns the faults found.
-    fn run(self, bench: &mut Bench<'_>, tally: &mut Tally) -> Result<Vec<String>> {
+    fn run(self, bench: &mut Bench<'_>, tally: &mut FaultCounts) -> Result<Vec<String>> {
         let mut random = StdRng::seed_from_u64(self.seed);
         let plan = Plan::draw(self.binary_log, &mut random);
         bench.set_binary_log(self.binary_log)?;
@@ -254,7 +254,7 @@ fn explained(loaded: &Loaded, plan: &Plan) -> Vec<String> {
 fn look_and_end(
     bench: &mut Bench<'_>,
     plan: &Plan,
-    tally: &mut Tally,
+    tally: &mut FaultCounts,
     wrong: &mut Vec<String>,
 ) -> Result<End> {
     wrong.extend(bench.look()?);
@@ -289,7 +289,7 @@ fn slow(took: Duration) -> Option<String> {
 }
 
 /// Starts the server with a fault, survived or not, and ends it.
-fn start_with(bench: &mut Bench<'_>, fault: &Fault, tally: &mut Tally) -> Result<Option<String>> {
+fn start_with(bench: &mut Bench<'_>, fault: &Fault, tally: &mut FaultCounts) -> Result<Option<String>> {
     bench.library.control.arm(fault)?;
     let start = Instant::now();
     match bench.restart() {

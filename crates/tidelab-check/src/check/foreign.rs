@@ -24,7 +24,7 @@ use tidelab_server::server::Server;
 
 use self::definer::Definer;
 use self::definitions::{Definitions, DATABASE, KEYS, TABLES};
-use self::scene::{Line, Phase, Scene, Tally};
+use self::scene::{ClientCounts, Line, Phase, Scene};
 use self::writer::Writer;
 use super::session::{Failure, Session};
 use super::{conclude, connect, must, progress, set_up, Check, Lab, Verdict};
@@ -148,7 +148,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, summary, complaints)
 }
 
-fn total(writers: &[Writer], definer: &Definer) -> Tally {
+fn total(writers: &[Writer], definer: &Definer) -> ClientCounts {
     let mut all = definer.tally.clone();
     writers.iter().for_each(|writer| all.add(&writer.tally));
     all
@@ -397,7 +397,7 @@ fn count(session: &mut Session, definitions: &Definitions) -> std::result::Resul
 }
 
 /// Complaints about an idle check.
-fn too_little(all: &Tally, others: &Others, short: bool) -> Vec<String> {
+fn too_little(all: &ClientCounts, others: &Others, short: bool) -> Vec<String> {
     let mut complaints = Vec::new();
     if all.commits < 100 || others.kills == 0 || others.looks == 0 {
         complaints.push(format!(

@@ -71,7 +71,7 @@ impl fmt::Display for Way {
 
 /// The results of one worker.
 #[derive(Debug, Default)]
-struct Tally {
+struct WorkerResult {
     jobs: Vec<i64>,
     /// The number of each conflict error.
     refused: BTreeMap<u16, u64>,
@@ -118,7 +118,7 @@ fn queue(server: &Server, way: Way, jobs: u64, workers: u32) -> Result<Vec<Strin
         let workers: Vec<_> = (0..workers)
             .map(|number| {
                 scope.spawn(move || {
-                    let mut tally = Tally::default();
+                    let mut tally = WorkerResult::default();
                     let over = || all_put.load(Ordering::SeqCst) && done.load(Ordering::SeqCst) >= jobs;
                     if let Err(failure) = work(server, way, number, &over, done, &mut tally) {
                         tally.complaint = Some(format!("worker {number}: {failure}"));
@@ -132,7 +132,7 @@ fn queue(server: &Server, way: Way, jobs: u64, workers: u32) -> Result<Vec<Strin
         if produced.is_err() {
             done.store(jobs, Ordering::SeqCst);
         }
-        let tallies: Vec<Tally> =
+        let tallies: Vec<WorkerResult> =
             workers.into_iter().map(|w| w.join().expect("a worker does not panic")).collect();
         (tallies, produced)
     });
@@ -161,7 +161,7 @@ fn work(
     number: u32,
     over: &dyn Fn() -> bool,
     done: &AtomicU64,
-    tally: &mut Tally,
+    tally: &mut WorkerResult,
 ) -> std::result::Result<(), Failure> {
     let mut session = Session::open(server.socket())?;
     session.run(&format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", way.isolation))?;
@@ -207,7 +207,7 @@ fn judge(
     session: &mut Session,
     way: Way,
     jobs: u64,
-    tallies: &[Tally],
+    tallies: &[WorkerResult],
     complaints: &mut Vec<String>,
 ) -> Result<()> {
     let mut takers: BTreeMap<i64, Vec<usize>> = BTreeMap::new();

@@ -26,7 +26,7 @@ const TRIES: u32 = 400;
 
 /// When the kill comes.
 #[derive(Clone, Copy)]
-enum Moment {
+enum KillAt {
     /// After the delay of the turn.
     Running,
     /// When so many runs were spilled.
@@ -41,7 +41,7 @@ struct Kind {
     /// By the client, before each turn.
     before: &'static [&'static str],
     statement: String,
-    moment: Moment,
+    moment: KillAt,
     /// By another client, before each turn; it rolls back after the turn.
     other: &'static [&'static str],
     /// By the client, after each turn.
@@ -51,7 +51,7 @@ struct Kind {
 impl Kind {
     fn new(name: &'static str, statement: impl Into<String>) -> Kind {
         let statement = statement.into();
-        Kind { name, before: &[], statement, moment: Moment::Running, other: &[], after: &["ROLLBACK"] }
+        Kind { name, before: &[], statement, moment: KillAt::Running, other: &[], after: &["ROLLBACK"] }
     }
 }
 
@@ -81,8 +81,8 @@ fn kinds(rows: u64, file: &Path) -> Vec<Kind> {
         Kind { other: &["LOCK TABLES killed.t READ"], ..Kind::new("LOCK TABLES of another", at_one) },
         Kind::new("a table lock", "TRUNCATE TABLE killed.prepared"),
         Kind::new("INSERT ... SELECT", endless.clone()),
-        Kind { moment: Moment::Spilled(3), ..Kind::new("INSERT ... SELECT that spills", endless.clone()) },
-        Kind { moment: Moment::Spilled(12), ..Kind::new("INSERT ... SELECT that merges", endless) },
+        Kind { moment: KillAt::Spilled(3), ..Kind::new("INSERT ... SELECT that spills", endless.clone()) },
+        Kind { moment: KillAt::Spilled(12), ..Kind::new("INSERT ... SELECT that merges", endless) },
         Kind { before: &["BEGIN"], ..Kind::new("UPDATE", all) },
         Kind { before: &["BEGIN"], ..Kind::new("DELETE", "DELETE FROM killed.t") },
         Kind {
@@ -123,7 +123,7 @@ fn kinds(rows: u64, file: &Path) -> Vec<Kind> {
             ..Kind::new("OPTIMIZE TABLE", "OPTIMIZE TABLE killed.t")
         },
         Kind {
-            moment: Moment::HeldBack(Duration::from_millis(15)),
+            moment: KillAt::HeldBack(Duration::from_millis(15)),
             ..Kind::new("back-pressure", "UPDATE killed.t SET b = b WHERE a = 1")
         },
     ]
@@ -146,13 +146,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let (mut complaints, mut worst, mut count) = (Vec::new(), Duration::ZERO, 0);
     for kind in kinds(rows, &file) {
         let mut took = match kind.moment {
-            Moment::HeldBack(_) => beside_a_flood(&server, || turns_of(lab, &server, &kind, turns))?,
+            KillAt::HeldBack(_) => beside_a_flood(&server, || turns_of(lab, &server, &kind, turns))?,
             _ => turns_of(lab, &server, &kind, turns)?,
         };
         took.sort();
         let (Some(&best), Some(&last)) = (took.first(), took.last()) else {
             // Whether writers are ever held back is up to the disk.
-            if !matches!(kind.moment, Moment::HeldBack(_)) {
+            if !matches!(kind.moment, KillAt::HeldBack(_)) {
                 complaints.push(format!("{}: ended by itself each time", kind.name));
             }
             progress(Check::Killed, &format!("{}: not met", kind.name));
@@ -267,7 +267,7 @@ fn turns_of(lab: &Lab<'_>, server: &Server, kind: &Kind, turns: usize) -> Result
                 took.push(time);
                 break;
             }
-            if matches!(kind.moment, Moment::Running) {
+            if matches!(kind.moment, KillAt::Running) {
                 delay /= 2;
                 if delay < SHORTEST {
                     break;
@@ -300,9 +300,9 @@ fn kill_once(
         let mut met = Ok(true);
         while met.is_ok() && !statement.is_finished() {
             let now = match kind.moment {
-                Moment::Running => start.elapsed() >= delay,
-                Moment::HeldBack(time) => start.elapsed() >= time,
-                Moment::Spilled(wanted) => match runs(killer) {
+                KillAt::Running => start.elapsed() >= delay,
+                KillAt::HeldBack(time) => start.elapsed() >= time,
+                KillAt::Spilled(wanted) => match runs(killer) {
                     Ok(spilled) => spilled >= before + wanted,
                     Err(error) => {
                         met = Err(error);

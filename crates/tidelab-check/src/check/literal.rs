@@ -23,7 +23,7 @@ const FLOOR_PERCENT: u64 = 30;
 
 /// The results of one client.
 #[derive(Default)]
-struct Tally {
+struct ClientResult {
     attempts: u64,
     /// Commits of each row.
     commits: [u64; ROWS],
@@ -61,7 +61,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     conclude(server, lines.join("; "), complaints)
 }
 
-fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) -> Result<Tally> {
+fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) -> Result<ClientResult> {
     let mut session = connect(server)?;
     set_up(
         &mut session,
@@ -75,12 +75,12 @@ fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) 
     )?;
     let stop = AtomicBool::new(false);
     let start = Instant::now();
-    let tallies: Vec<Tally> = thread::scope(|scope| {
+    let tallies: Vec<ClientResult> = thread::scope(|scope| {
         let stop = &stop;
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 scope.spawn(move || {
-                    let mut tally = Tally::default();
+                    let mut tally = ClientResult::default();
                     let random = StdRng::seed_from_u64(seed.wrapping_add(number));
                     if let Err(failure) = client(server, stop, random, &mut tally) {
                         tally.complaints.push(format!("client {number}: {failure}"));
@@ -95,7 +95,7 @@ fn mode_under_load(server: &Server, pessimistic: bool, seconds: u64, seed: u64) 
         stop.store(true, Ordering::Relaxed);
         clients.into_iter().map(|c| c.join().expect("a client does not panic")).collect()
     });
-    let mut all = Tally::default();
+    let mut all = ClientResult::default();
     for tally in tallies {
         all.attempts += tally.attempts;
         all.complaints.extend(tally.complaints);
@@ -123,7 +123,7 @@ fn client(
     server: &Server,
     stop: &AtomicBool,
     mut random: StdRng,
-    tally: &mut Tally,
+    tally: &mut ClientResult,
 ) -> std::result::Result<(), Failure> {
     let mut session = Session::open(server.socket())?;
     session.run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;

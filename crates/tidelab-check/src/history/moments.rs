@@ -46,14 +46,14 @@ impl Gaps {
     }
 }
 
-/// A moment of a transaction.
+/// A begin, a read or a commit: a node of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct HistoryEvent {
     /// The transaction's place in the history.
     pub of: usize,
 }
 
-/// Why one moment comes after another.
+/// Why one event comes after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
     /// Within one transaction.
@@ -90,7 +90,7 @@ pub enum Edge {
 }
 
 /// The graph.
-pub type Graph = DiGraph<Moment, Edge>;
+pub type Graph = DiGraph<HistoryEvent, Edge>;
 
 /// The owner of a reading moment: the transaction, a statement, or one row of a statement.
 type Unit = (usize, Option<(usize, Option<Key>)>);
@@ -124,8 +124,8 @@ pub fn graph(versions: &Versions<'_>, rung: Rung, gaps: Gaps) -> Graph {
 impl Builder<'_, '_> {
     fn add_transactions(&mut self) {
         for of in 0..self.versions.history.transactions.len() {
-            let begin = self.graph.add_node(Moment { of });
-            let commit = self.versions.committed[of].then(|| self.graph.add_node(Moment { of }));
+            let begin = self.graph.add_node(HistoryEvent { of });
+            let commit = self.versions.committed[of].then(|| self.graph.add_node(HistoryEvent { of }));
             if let Some(commit) = commit {
                 self.graph.add_edge(begin, commit, Edge::Within);
             }
@@ -228,7 +228,7 @@ impl Builder<'_, '_> {
             Entry::Occupied(entry) => *entry.get(),
             Entry::Vacant(entry) => {
                 let of = unit.0;
-                let moment = *entry.insert(self.graph.add_node(Moment { of }));
+                let moment = *entry.insert(self.graph.add_node(HistoryEvent { of }));
                 self.graph.add_edge(self.begins[of], moment, Edge::Within);
                 if let Some(commit) = self.commits[of] {
                     self.graph.add_edge(moment, commit, Edge::Within);

@@ -24,7 +24,7 @@ pub struct ProcessUse {
 
 /// Both the server and the machine at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ResourceSample {
     /// When.
     pub at: Instant,
     /// The server's process.
@@ -69,9 +69,9 @@ pub fn peak_resident(pid: u32) -> u64 {
 }
 
 /// The server and the machine now.
-pub fn now(server: u32) -> Moment {
+pub fn now(server: u32) -> ResourceSample {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    Moment {
+    ResourceSample {
         at: Instant::now(),
         server: process_use(server),
         machine_cpu_s: machine_ticks(&stat) as f64 / ticks(),

@@ -17,7 +17,7 @@ use super::sysbench_report::{Event, Reader, Report, Second};
 use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::engine::Engine;
-use crate::telemetry::process::{now, process_use, Moment};
+use crate::telemetry::process::{now, process_use, ResourceSample};
 
 /// Time limit of a run's end after its time: finds a server without an answer.
 const GRACE: Duration = Duration::from_secs(60);
@@ -146,11 +146,11 @@ pub struct Run {
     /// The counters of sysbench.
     pub report: Report,
     /// Each second of it.
-    pub seconds: Vec<(Second, Moment)>,
+    pub seconds: Vec<(Second, ResourceSample)>,
     /// The server and the machine when the measured part began.
-    pub begin: Moment,
+    pub begin: ResourceSample,
     /// And when it ended.
-    pub end: Moment,
+    pub end: ResourceSample,
     /// CPU time of sysbench itself in the measured part, in seconds.
     pub client_cpu_s: f64,
 }

@@ -20,7 +20,7 @@ use tidelab_server::server::session::{Failure, Session};
 use tidelab_server::server::settings::{self, setting};
 use tidelab_server::server::{Data, Server, Wanted};
 use tidelab_server::telemetry::machine;
-use tidelab_server::telemetry::process::{now, process_use, Moment};
+use tidelab_server::telemetry::process::{now, process_use, ResourceSample};
 use tidelab_server::workload::iibench::alone::Inserts;
 use tidelab_server::workload::iibench::counts::Group;
 use tidelab_server::workload::iibench::dsn::Dsn;
@@ -299,7 +299,7 @@ fn ceiling(
     driver: Driver,
     (load, engine): (&str, &str),
     (transactions, statements): (u64, u64),
-    (begin, end): (&Moment, &Moment),
+    (begin, end): (&ResourceSample, &ResourceSample),
     driver_cpu_s: f64,
 ) -> Ceiling {
     let seconds = (end.at - begin.at).as_secs_f64().max(1e-6);
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn cpu_time_is_cut_by_who_took_it() {
         let start = Instant::now();
-        let moment = |s: u64, server: f64, machine: f64| Moment {
+        let moment = |s: u64, server: f64, machine: f64| ResourceSample {
             at: start + Duration::from_secs(s),
             server: ProcessUse { cpu_s: server, ..ProcessUse::default() },
             machine_cpu_s: machine,

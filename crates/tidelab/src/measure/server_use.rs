@@ -1,6 +1,6 @@
 //! The server's use of the machine over a load, from the moments at the load's begin and end.
 
-use tidelab_server::telemetry::process::Moment;
+use tidelab_server::telemetry::process::ResourceSample;
 
 /// CPU time, memory and writes of a server over a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,10 +19,10 @@ impl ServerUse {
     /// The use between two moments. `seen` are the moments between them, `client_cpu_s` is the CPU
     /// time of the client.
     pub fn between<'a>(
-        begin: &'a Moment,
-        end: &'a Moment,
+        begin: &'a ResourceSample,
+        end: &'a ResourceSample,
         client_cpu_s: f64,
-        seen: impl Iterator<Item = &'a Moment>,
+        seen: impl Iterator<Item = &'a ResourceSample>,
     ) -> ServerUse {
         let wall = (end.at - begin.at).as_secs_f64();
         let cpu_s = end.server.cpu_s - begin.server.cpu_s;
@@ -42,7 +42,7 @@ impl ServerUse {
 }
 
 /// CPUs used by the server since the moment before; 0 without one.
-pub fn server_cpus(before: Option<&Moment>, now: &Moment) -> f64 {
+pub fn server_cpus(before: Option<&ResourceSample>, now: &ResourceSample) -> f64 {
     before.map_or(0.0, |before| {
         let wall = (now.at - before.at).as_secs_f64();
         if wall > 0.0 {

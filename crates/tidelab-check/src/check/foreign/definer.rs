@@ -9,7 +9,7 @@ use rand::RngExt;
 
 use super::super::session::{Failure, Session};
 use super::definitions::{self, Actions, Definitions, DROPPABLE, KEYS, TABLES};
-use super::scene::{Line, Notes, Scene, Tally};
+use super::scene::{ClientCounts, Line, Notes, Scene};
 
 /// Kinds of statements; a long run must have each answered.
 pub(super) const KINDS: [&str; 10] = [
@@ -32,7 +32,7 @@ pub(super) struct Definer {
     pub(super) definitions: Definitions,
     /// The definitions after a statement whose outcome is not known, and it.
     in_doubt: Option<(String, Definitions)>,
-    pub(super) tally: Tally,
+    pub(super) tally: ClientCounts,
     pub(super) complaints: Vec<String>,
     last_error: u16,
     pub(super) notes: Arc<Notes>,
@@ -43,7 +43,7 @@ impl Definer {
         Definer {
             definitions,
             in_doubt: None,
-            tally: Tally::default(),
+            tally: ClientCounts::default(),
             complaints: Vec::new(),
             last_error: 0,
             notes: Arc::new(Notes::new()),

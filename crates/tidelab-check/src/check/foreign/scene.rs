@@ -205,7 +205,7 @@ pub(super) fn await_none(session: &mut Session, query: &str) -> Result<(), Failu
 
 /// Counts of the clients' work.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ClientCounts {
     pub(super) statements: u64,
     pub(super) commits: u64,
     /// Transactions undone on purpose.
@@ -220,7 +220,7 @@ pub(super) struct Tally {
     pub(super) kinds: BTreeMap<&'static str, u64>,
 }
 
-impl Tally {
+impl ClientCounts {
     pub(super) fn error(&mut self, code: u16) {
         *self.errors.entry(code).or_default() += 1;
     }
@@ -229,7 +229,7 @@ impl Tally {
         *self.kinds.entry(kind).or_default() += 1;
     }
 
-    pub(super) fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &ClientCounts) {
         self.statements += other.statements;
         self.commits += other.commits;
         self.rollbacks += other.rollbacks;

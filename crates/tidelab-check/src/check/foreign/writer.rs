@@ -9,7 +9,7 @@ use rand::RngExt;
 
 use super::super::session::{Failure, Session};
 use super::kept::{self, Kept};
-use super::scene::{Line, Scene, Tally};
+use super::scene::{ClientCounts, Line, Scene};
 use super::statements;
 
 const LEVELS: [&str; 4] = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"];
@@ -30,7 +30,7 @@ pub(super) struct Writer {
     next: i64,
     value: i64,
     old: Option<i64>,
-    pub(super) tally: Tally,
+    pub(super) tally: ClientCounts,
     pub(super) complaints: Vec<String>,
     /// Statements of the transaction.
     statements: Vec<String>,

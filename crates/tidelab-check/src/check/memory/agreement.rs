@@ -40,9 +40,9 @@ pub(super) const TOTAL: &str = "SELECT variable_value FROM information_schema.gl
     WHERE variable_name = 'tidesdb_memory_total'";
 
 /// A part of the load: its name and its statements.
-type Stretch = (&'static str, fn(&mut StdRng) -> String);
+type LoadPart = (&'static str, fn(&mut StdRng) -> String);
 
-const STRETCHES: [Stretch; 4] = [
+const STRETCHES: [LoadPart; 4] = [
     ("random keys", loads::random_keys),
     ("16 KB values", loads::large),
     ("UPDATE", |random| loads::update_large(random, ROWS)),
@@ -161,7 +161,7 @@ fn disagreements(looks: &[Look]) -> Vec<String> {
     if looks.is_empty() {
         return vec!["no look at the server's memory".to_string()];
     }
-    let complaint = |(name, _): Stretch| {
+    let complaint = |(name, _): LoadPart| {
         let of_stretch: Vec<&Look> = looks.iter().filter(|look| look.stretch == name).collect();
         let (all, mut wrong) = (of_stretch.len(), of_stretch);
         wrong.retain(|look| !look.agrees());

@@ -56,7 +56,7 @@ pub(super) struct Scene<'a> {
 
 /// A part of a load and its progress.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct LoadProgress {
     pub name: &'static str,
     /// Statements a second.
     pub per_s: f64,
@@ -66,7 +66,7 @@ pub(super) struct Stretch {
 pub(super) type Statement<'a> = &'a (dyn Fn(&mut StdRng) -> String + Sync);
 
 /// Runs a load; an error when a client or the server ends.
-pub(super) fn run(scene: &Scene<'_>, server: &mut Server, work: Work) -> Result<Vec<Stretch>> {
+pub(super) fn run(scene: &Scene<'_>, server: &mut Server, work: Work) -> Result<Vec<LoadProgress>> {
     if let Work::Sysbench { rows } = work {
         return sysbench(scene, server, rows);
     }
@@ -168,7 +168,7 @@ pub(super) fn clients(
     socket: &Path,
     name: &'static str,
     statement: Statement<'_>,
-) -> Result<Stretch> {
+) -> Result<LoadProgress> {
     let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = Instant::now();
     let failures: Vec<Failure> = thread::scope(|scope| {
@@ -197,7 +197,7 @@ pub(super) fn clients(
         Some(failure) => Err(Error::Load { what: name.to_string(), message: failure.to_string() }),
         None => {
             let per_s = done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64();
-            Ok(Stretch { name, per_s })
+            Ok(LoadProgress { name, per_s })
         }
     }
 }
@@ -227,7 +227,7 @@ pub(super) fn sysbench_seed(lab: &Lab<'_>) -> u32 {
     u32::try_from(lab.seed % 1_000_000).unwrap_or(1) + 1
 }
 
-fn sysbench(scene: &Scene<'_>, server: &Server, rows: u64) -> Result<Vec<Stretch>> {
+fn sysbench(scene: &Scene<'_>, server: &Server, rows: u64) -> Result<Vec<LoadProgress>> {
     let engine = scene.engine;
     set_up(&mut connect(server)?, &[&format!("CREATE DATABASE {}", engine.database())])?;
     let time_s = u32::try_from(scene.seconds).unwrap_or(u32::MAX);
@@ -248,7 +248,7 @@ fn sysbench(scene: &Scene<'_>, server: &Server, rows: u64) -> Result<Vec<Stretch
         let run = sysbench.run(engine, workload, seed, |_| {})?;
         let seconds = run.seconds.iter().map(|(second, _)| second.statements_per_s);
         let per_s = seconds.sum::<f64>() / run.seconds.len().max(1) as f64;
-        stretches.push(Stretch { name, per_s });
+        stretches.push(LoadProgress { name, per_s });
     }
     Ok(stretches)
 }

@@ -78,7 +78,7 @@ pub(super) enum Family {
     Number,
     Text,
     Bytes,
-    Moment,
+    Temporal,
     Other,
 }
 
@@ -182,7 +182,7 @@ impl Kind {
             | Kind::Year => Family::Number,
             Kind::Char(..) | Kind::Varchar(..) | Kind::Text(..) => Family::Text,
             Kind::Binary(_) | Kind::Varbinary(_) | Kind::Blob(_) => Family::Bytes,
-            Kind::Date | Kind::DateTime(_) | Kind::Timestamp(_) => Family::Moment,
+            Kind::Date | Kind::DateTime(_) | Kind::Timestamp(_) => Family::Temporal,
             _ => Family::Other,
         }
     }

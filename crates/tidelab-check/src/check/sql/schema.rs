@@ -423,7 +423,7 @@ impl Table {
                 for column in &self.columns {
                     let n = format!("{alias}{}", column.name);
                     let exact = match column.kind.family() {
-                        Family::Number | Family::Moment => n,
+                        Family::Number | Family::Temporal => n,
                         _ => format!("HEX({n})"),
                     };
                     items.push(directed(dice, &exact));

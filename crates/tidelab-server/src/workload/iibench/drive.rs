@@ -23,7 +23,7 @@ use super::queue::Task;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::server::session::Failure;
-use crate::telemetry::process::{now, process_use, Moment};
+use crate::telemetry::process::{now, process_use, ResourceSample};
 use client::{Channel, Client, Role, Work};
 
 /// A late writer catches up at most this much: as in the published benchmark, with its limit within each
@@ -69,7 +69,7 @@ pub struct Second {
     /// By group, the time so far of an operation unfinished then.
     pub waits: BTreeMap<Group, Duration>,
     /// The server then.
-    pub moment: Moment,
+    pub moment: ResourceSample,
 }
 
 impl Second {
@@ -92,9 +92,9 @@ pub struct Outcome {
     /// The expected contents of the table now.
     pub contents: Contents,
     /// The server at the start.
-    pub begin: Moment,
+    pub begin: ResourceSample,
     /// And at the end.
-    pub end: Moment,
+    pub end: ResourceSample,
     /// CPU time of this process in between, in seconds.
     pub client_cpu_s: f64,
     /// The largest resident size of the server, in bytes.

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::latency::Latencies;
 use crate::server::session::{Address, Failure};
-use crate::telemetry::process::{now, process_use, Moment};
+use crate::telemetry::process::{now, process_use, ResourceSample};
 use crate::workload::steady::{Rule, State, WarmUp};
 
 /// A load.
@@ -69,9 +69,9 @@ pub struct Outcomes {
     /// The result of the ramp-up.
     pub ramp_up: WarmUp,
     /// When the measured time began.
-    pub begin: Moment,
+    pub begin: ResourceSample,
     /// And when it ended.
-    pub end: Moment,
+    pub end: ResourceSample,
     /// CPU time of this process in between, in seconds.
     pub client_cpu_s: f64,
     /// Errors not permitted.
@@ -90,7 +90,7 @@ pub struct Second {
     /// Failed ones a second.
     pub failed_per_s: f64,
     /// The server then.
-    pub moment: Moment,
+    pub moment: ResourceSample,
 }
 
 /// The measured time: its begin and end, in microseconds since the start of the load. Both lie in the
@@ -285,9 +285,9 @@ fn work(
 struct Watch {
     server: u32,
     start: Instant,
-    first: Moment,
-    begin: Option<Moment>,
-    end: Option<Moment>,
+    first: ResourceSample,
+    begin: Option<ResourceSample>,
+    end: Option<ResourceSample>,
     client_begin: f64,
     client_cpu_s: f64,
     seconds: Vec<Second>,

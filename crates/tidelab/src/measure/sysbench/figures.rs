@@ -1,7 +1,7 @@
 //! The figures of one sysbench run, by their names in cells.
 
 use tidelab_server::telemetry::disk::Space;
-use tidelab_server::telemetry::process::Moment;
+use tidelab_server::telemetry::process::ResourceSample;
 use tidelab_server::workload::sysbench::Run;
 
 use crate::measure::server_use::{per_call_us, server_cpus, ServerUse};
@@ -65,7 +65,7 @@ pub fn figures(run: &Run, space: Space) -> Vec<(&'static str, f64)> {
 
 /// The rows of [`SECONDS`], each after its time.
 pub fn seconds(run: &Run) -> Vec<Vec<f64>> {
-    let mut before: Option<&Moment> = None;
+    let mut before: Option<&ResourceSample> = None;
     let mut rows = Vec::with_capacity(run.seconds.len());
     for (second, moment) in &run.seconds {
         rows.push(vec![
@@ -94,7 +94,7 @@ mod tests {
 
     fn run() -> Run {
         let start = Instant::now();
-        let moment = |s: f64, cpu: f64, machine: f64, resident: u64| Moment {
+        let moment = |s: f64, cpu: f64, machine: f64, resident: u64| ResourceSample {
             at: start + Duration::from_secs_f64(s),
             server: ProcessUse {
                 cpu_s: cpu,

@@ -5,7 +5,7 @@
 
 use tidelab_server::latency::LatencyFigures;
 use tidelab_server::telemetry::disk::Space;
-use tidelab_server::telemetry::process::Moment;
+use tidelab_server::telemetry::process::ResourceSample;
 use tidelab_server::workload::tpcc::drive::{Counted, Outcomes};
 use tidelab_server::workload::tpcc::Transaction;
 
@@ -138,7 +138,7 @@ fn of_transaction(
 
 /// The rows of [`SECONDS`], each after its time. Rates are per minute.
 pub fn seconds(outcomes: &Outcomes) -> Vec<Vec<f64>> {
-    let mut before: Option<&Moment> = None;
+    let mut before: Option<&ResourceSample> = None;
     let mut rows = Vec::with_capacity(outcomes.seconds.len());
     for second in &outcomes.seconds {
         rows.push(vec![
@@ -167,7 +167,7 @@ pub(super) mod tests {
 
     pub(crate) fn outcomes() -> Outcomes {
         let start = Instant::now();
-        let moment = |s: u64, cpu: f64, resident: u64| Moment {
+        let moment = |s: u64, cpu: f64, resident: u64| ResourceSample {
             at: start + Duration::from_secs(s),
             server: ProcessUse {
                 cpu_s: cpu,
