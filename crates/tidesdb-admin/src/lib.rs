@@ -1,5 +1,5 @@
 //! The program `tidesdb-admin`: stores and backups without a server, and advice to a server about its tables
-//! (`docs/admin.md`).
+//! (`docs/manual/tidesdb-admin.md`).
 //!
 //! - `cli`: the command line
 //! - `output`: text and JSON, bytes in words, failures

@@ -1,5 +1,5 @@
 //! Cost of memtable operations: 300,000 16-byte keys with 100-byte values in random order (the setting of
-//! `docs/measured.md`), the same in ascending order, and scans.
+//! `docs/results/README.md`), the same in ascending order, and scans.
 //!
 //! `cargo bench --bench memtable`; single-threaded, except for inserts named otherwise. It measures the CPU
 //! time of the process, all threads together, so a shared machine disturbs it less.

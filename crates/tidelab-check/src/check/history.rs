@@ -81,7 +81,7 @@ impl Part {
         format!("{} {}{mode}", self.engine, self.level.name())
     }
 
-    /// The promise of `docs/isolation.md`.
+    /// The promise of `docs/manual/locks.md`.
     fn promise(self) -> Promise {
         let dirty = self.engine != Engine::TidesDb;
         let (rung, gaps) = match self.level {
