@@ -19,6 +19,7 @@ pub mod cli;
 pub mod cost;
 pub mod data;
 pub mod latency;
+pub mod measured;
 pub mod operation;
 pub mod record;
 pub mod round;

@@ -8,36 +8,14 @@
 //! Each row is written by one thread (row number modulo threads), so the expected value of a row is known at
 //! any moment. A read must find at least the version committed at its beginning.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use tidelab::experiment::engine::{Load, Operation};
 
 use crate::data::Data;
-use crate::latency::Nanoseconds;
+use crate::measured::Measured;
 use crate::store::Store;
 use crate::worker::Worker;
-
-/// Rows of a scan timed together.
-pub const SCAN_SAMPLE: u64 = 100;
-/// Width of a step of the series by time.
-pub const STEP: Duration = Duration::from_millis(100);
-
-/// The result of an operation.
-#[derive(Clone, Debug, Default)]
-pub struct Measured {
-    /// Finished rows, reads, ranges or transactions.
-    pub count: u64,
-    /// From the first thread's start to the last one's end.
-    pub seconds: f64,
-    /// Latencies of the calls; of scans those of [`SCAN_SAMPLE`] rows.
-    pub latency: Nanoseconds,
-    /// Its committed bytes of keys and values.
-    pub user_bytes: u64,
-    /// The calls ended in each [`STEP`] since the start.
-    pub steps: Vec<u64>,
-    /// Wrong answers and errors, the first ones of each thread in words.
-    pub failures: Vec<String>,
-}
 
 /// Runs an operation. The turn tells repetitions of one operation on one store apart.
 pub fn run(store: &dyn Store, data: &Data, operation: Operation, load: &Load, turn: u64) -> Measured {

@@ -5,7 +5,7 @@ use tidelab::run::{Cell, CellId, Series};
 use tidelab_server::telemetry::disk::Space;
 
 use crate::cost::Cost;
-use crate::operation::{Measured, STEP};
+use crate::measured::{Measured, STEP};
 use crate::store::Debt;
 
 /// An engine's deferred work at the end of an operation, measured while nothing else runs.

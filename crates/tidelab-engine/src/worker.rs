@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use rand::rngs::StdRng;
 use rand::RngExt;
+use tidelab::experiment::engine::{Load, Operation};
 use tidelab_server::error::Result;
 
 use crate::data::Data;
-use crate::operation::{Load, Measured, Operation, SCAN_SAMPLE, STEP};
+use crate::measured::{Measured, SCAN_SAMPLE, STEP};
 use crate::store::{Scan, Session, Store};
 
 /// Failures of a thread told in full; more are counted.

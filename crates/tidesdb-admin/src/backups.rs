@@ -14,8 +14,9 @@ use crate::home::store_of;
 use crate::moment::utc;
 use crate::one_table::{self, TableName, Wanted};
 use crate::output::{Failure, Out};
-use crate::rest;
-use crate::take::{self, store_part, DUMP, FILES};
+use crate::rest::{self, DUMP, FILES};
+use crate::store_backup::store_part;
+use crate::take;
 use crate::DONE;
 
 fn describe(info: &BackupInfo, restored: Option<&Path>, out: &mut Out<'_>) -> Result<(), Failure> {

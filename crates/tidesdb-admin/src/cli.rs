@@ -1,9 +1,11 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
+use tidesdb::internal::types::{Lsn, Seq};
 
 use crate::connection::Address;
 use crate::one_table::TableName;
@@ -265,6 +267,30 @@ pub struct Shown {
     pub width: usize,
 }
 
+/// The beginning of a dump of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStart {
+    /// With the first record of at least this sequence number.
+    Sequence(Seq),
+    /// With the first record at or after this position.
+    Position(Lsn),
+}
+
+impl FromStr for LogStart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogStart, String> {
+        let parsed = match text.split_once(':') {
+            Some((segment, offset)) => {
+                let lsn = segment.parse().ok().zip(offset.parse().ok());
+                lsn.map(|(segment, offset)| LogStart::Position(Lsn::new(segment, offset)))
+            }
+            None => text.parse().ok().map(LogStart::Sequence),
+        };
+        parsed.ok_or_else(|| format!("{text} is neither a sequence number nor SEGMENT:OFFSET"))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Dump {
     /// The edits of a manifest: a store's, or the file MANIFEST-...
@@ -283,7 +309,7 @@ pub enum Dump {
         path: PathBuf,
         /// First sequence number, or first position as SEGMENT:OFFSET
         #[arg(long, value_name = "SEQUENCE|POSITION")]
-        from: Option<crate::dump::wal::From>,
+        from: Option<LogStart>,
         #[command(flatten)]
         shown: Shown,
     },

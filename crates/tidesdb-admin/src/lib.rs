@@ -30,6 +30,7 @@ mod output;
 mod programs;
 mod rest;
 mod stats;
+mod store_backup;
 mod stores;
 mod take;
 

@@ -13,7 +13,14 @@ use std::thread;
 use crate::connection::{Address, Connection};
 use crate::output::Failure;
 use crate::programs::{told, Programs};
-use crate::take::{cannot, StoreBackup, DUMP, FILES, UNFINISHED};
+use crate::store_backup::StoreBackup;
+
+/// The other engines' part in the backup's directory.
+pub const DUMP: &str = "rest.sql";
+pub const FILES: &str = "rest";
+
+/// The suffix of a backup in the making.
+pub const UNFINISHED: &str = ".part";
 
 /// Databases represented by the dump of users, servers and functions, or without rows of their own.
 const NOT_DUMPED: &str = "('mysql', 'sys', 'information_schema', 'performance_schema')";
@@ -26,6 +33,10 @@ const SNAPSHOT_IS_THERE: &[u8] = b"-- Current Database:";
 
 /// Lines of a failed program's output to print.
 const TOLD_LINES: usize = 5;
+
+pub fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure::Other(format!("{}: {error}", path.display()))
+}
 
 /// The target, the server, and its programs.
 pub struct Others<'a> {

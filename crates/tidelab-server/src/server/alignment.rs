@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::engine::Engine;
 use super::release::{Family, Release, Version};
-use super::settings::{bytes, setting, Setting};
+use super::setting::{bytes, setting, Setting};
 use crate::error::{Error, Result};
 
 /// The laboratory's own rules.

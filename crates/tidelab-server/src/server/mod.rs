@@ -18,6 +18,7 @@ pub mod facts;
 pub mod group;
 pub mod release;
 pub mod session;
+pub mod setting;
 pub mod settings;
 pub mod source;
 

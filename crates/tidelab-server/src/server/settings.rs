@@ -4,7 +4,6 @@
 //! the same size for each, and no wait for the disk at commit. Every one is read back from the running
 //! server. A different one ends the run, because its figures would be those of another experiment.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,25 +11,10 @@ use std::path::Path;
 use super::alignment::{Alignment, Situation, Sync};
 use super::engine::Engine;
 use super::release::{Family, Release, Version};
-
-/// One variable of the server and the value it is asked to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The variable, as `SHOW GLOBAL VARIABLES` spells it.
-    pub name: Cow<'static, str>,
-    /// The value, as an option file has it (`64M`, `ON`, `NONE`).
-    pub value: String,
-    /// True if the server must use just this; it may change others by itself.
-    pub exact: bool,
-}
+pub use super::setting::{bytes, setting, Setting};
 
 /// The binary log's files in the data directory begin with this.
 pub const BINARY_LOG: &str = "binlog";
-
-/// A setting.
-pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Setting {
-    Setting { name: name.into(), value: value.into(), exact: true }
-}
 
 /// The rules of the comparison with synchronous commits off: runs keep and show this file.
 pub const COMPARISON: &str = include_str!("../../configs/comparison.toml");
@@ -207,17 +191,6 @@ fn canonical(value: &str) -> String {
         (None, Ok(number)) => number.to_string(),
         _ => value,
     }
-}
-
-/// A size with or without a suffix, in bytes; none for any other text.
-pub fn bytes(value: &str) -> Option<u64> {
-    let shift = match value.chars().last()?.to_ascii_uppercase() {
-        'K' => 10,
-        'M' => 20,
-        'G' => 30,
-        _ => return value.parse().ok(),
-    };
-    value[..value.len() - 1].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::server::Facts;
+use super::facts::Facts;
 use super::table::{quoted, State, Table, Verdict};
 
 /// A key's table and its name, for messages and statements.

@@ -8,6 +8,7 @@
 //! - `report`: text, JSON and SQL
 //! - `recipe`: a script for a move by dump
 
+mod facts;
 mod family;
 mod recipe;
 mod report;
@@ -19,8 +20,9 @@ use crate::cli::Advise;
 use crate::output::{Failure, Out};
 use crate::DONE;
 
+use facts::Facts;
 use report::Report;
-use server::{Facts, Server};
+use server::Server;
 
 /// Reads the server and prints the advice.
 pub fn run(options: &Advise, out: &mut Out<'_>) -> Result<u8, Failure> {

@@ -2,8 +2,8 @@
 
 use serde_json::{json, Value};
 
+use super::facts::Facts;
 use super::family;
-use super::server::Facts;
 use super::summary::{self, megabytes};
 use super::table::{Sort, State, Table, Verdict};
 use crate::cli::Direction;

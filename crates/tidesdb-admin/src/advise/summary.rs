@@ -99,8 +99,8 @@ pub fn lines(tables: &[(Table, Verdict)], by_dump: &[(Table, Verdict)]) -> Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advise::facts::Facts;
     use crate::advise::family::judged;
-    use crate::advise::server::Facts;
     use crate::advise::table::tests::{key_to, table};
 
     #[test]

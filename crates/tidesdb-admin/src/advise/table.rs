@@ -1,6 +1,6 @@
 //! A table of a server, and whether it can become TidesDB. The rules are those of `docs/tables.md`.
 
-use super::server::Facts;
+use super::facts::Facts;
 
 /// The kind of a name in information_schema.TABLES.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

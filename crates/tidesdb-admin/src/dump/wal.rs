@@ -2,50 +2,25 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 use tidesdb::internal::backup::read_log;
 use tidesdb::internal::io::Disk;
-use tidesdb::internal::types::{LogSegment, Lsn, Seq};
+use tidesdb::internal::types::{LogSegment, Lsn};
 use tidesdb::internal::wal::{dump_segment, BatchReader, Ddl, RecordRef};
 use tidesdb::Error;
 
 use super::{check_file, directory_of, Around, Damage};
-use crate::cli::Shown;
+use crate::cli::{LogStart, Shown};
 use crate::output::{check_store, put_bytes, Change, Failure, Form, Out};
-
-/// The beginning of a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// With the first record of at least this sequence number.
-    Sequence(Seq),
-    /// With the first record at or after this position.
-    Position(Lsn),
-}
-
-impl FromStr for From {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<From, String> {
-        let parsed = match text.split_once(':') {
-            Some((segment, offset)) => {
-                let lsn = segment.parse().ok().zip(offset.parse().ok());
-                lsn.map(|(segment, offset)| From::Position(Lsn::new(segment, offset)))
-            }
-            None => text.parse().ok().map(From::Sequence),
-        };
-        parsed.ok_or_else(|| format!("{text} is neither a sequence number nor SEGMENT:OFFSET"))
-    }
-}
 
 /// Prints records until the limit; keeps an error in the way of going on.
 struct Printer<'a, 'o> {
     around: &'a Around,
     form: Form,
     out: &'a mut Out<'o>,
-    from: Option<From>,
+    from: Option<LogStart>,
     left: u64,
     segment: u32,
     failure: Option<Failure>,
@@ -133,8 +108,8 @@ impl Printer<'_, '_> {
     /// Shows a record, or answers `Interrupted` when no further one is wanted.
     fn record(&mut self, segment: Option<&LogSegment>, at: Lsn, record: RecordRef<'_>) -> Result<(), Error> {
         let is_before = match self.from {
-            Some(From::Sequence(from)) => record.seq().is_none_or(|seq| seq < from),
-            Some(From::Position(from)) => at < from,
+            Some(LogStart::Sequence(from)) => record.seq().is_none_or(|seq| seq < from),
+            Some(LogStart::Position(from)) => at < from,
             None => false,
         };
         if is_before {
@@ -231,7 +206,7 @@ impl Printer<'_, '_> {
 pub fn run(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    from: Option<From>,
+    from: Option<LogStart>,
     shown: &Shown,
     out: &mut Out<'_>,
     err: &mut dyn Write,
@@ -301,10 +276,10 @@ mod tests {
 
     #[test]
     fn a_start_is_a_sequence_number_or_a_position() {
-        assert_eq!("12".parse(), Ok(From::Sequence(12)));
-        assert_eq!("3:64".parse(), Ok(From::Position(Lsn::new(3, 64))));
+        assert_eq!("12".parse(), Ok(LogStart::Sequence(12)));
+        assert_eq!("3:64".parse(), Ok(LogStart::Position(Lsn::new(3, 64))));
         for wrong in ["", "x", "3:", ":4", "-1"] {
-            assert!(wrong.parse::<From>().is_err(), "{wrong}");
+            assert!(wrong.parse::<LogStart>().is_err(), "{wrong}");
         }
     }
 }

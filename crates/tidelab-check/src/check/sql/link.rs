@@ -6,50 +6,20 @@
 
 use super::dice::Dice;
 use super::kinds::Kind;
-use super::marks::list;
-use super::schema::{Column, Key, Part, Table};
+use super::schema::{Column, Key, Link, Part, Table};
 
 const ACTIONS: [&str; 6] = ["", "RESTRICT", "NO ACTION", "CASCADE", "CASCADE", "SET NULL"];
 
-/// A foreign key of a table.
-#[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub(super) name: String,
-    pub(super) columns: Vec<String>,
-    pub(super) parent: String,
-    pub(super) referred: Vec<String>,
-    delete: &'static str,
-    update: &'static str,
-}
-
-impl Link {
-    /// Its definition, in CREATE TABLE of `child` and after ADD.
-    pub(super) fn sql(&self, child: &Table) -> String {
-        let action = |event: &str, action: &str| match action {
-            "" => String::new(),
-            action => format!(" ON {event} {action}"),
-        };
-        format!(
-            "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
-            self.name,
-            list(", ", self.columns.iter().map(|c| child.tagged(c, c))),
-            self.parent,
-            list(", ", self.referred.iter().cloned()),
-            action("DELETE", self.delete),
-            action("UPDATE", self.update)
-        )
-    }
-
-    fn random(dice: &mut Dice, t: &mut Table, parent: &Table, referred: Vec<String>) -> Link {
-        let number = t.fresh("fk");
-        Link {
-            name: format!("{}_{number}", t.name),
-            columns: Vec::new(),
-            parent: parent.name.clone(),
-            referred,
-            delete: dice.word(&ACTIONS),
-            update: dice.word(&ACTIONS),
-        }
+/// A random one to a parent, without its columns.
+fn random_link(dice: &mut Dice, t: &mut Table, parent: &Table, referred: Vec<String>) -> Link {
+    let number = t.fresh("fk");
+    Link {
+        name: format!("{}_{number}", t.name),
+        columns: Vec::new(),
+        parent: parent.name.clone(),
+        referred,
+        delete: dice.word(&ACTIONS),
+        update: dice.word(&ACTIONS),
     }
 }
 
@@ -126,7 +96,7 @@ pub(super) fn link_up(dice: &mut Dice, t: &mut Table, others: &[Table]) {
         }
         let parent = if own { t.clone() } else { (*dice.pick(&parents)).clone() };
         let Some(referred) = referable(dice, &parent, own) else { continue };
-        let mut link = Link::random(dice, t, &parent, referred);
+        let mut link = random_link(dice, t, &parent, referred);
         for name in &link.referred {
             let Some(column) = parent.column(name) else { continue };
             link.columns.push(child_column(dice, t, column, &link.columns, own));
@@ -194,7 +164,7 @@ pub(super) fn new_link(dice: &mut Dice, t: &mut Table, tables: &[Table], index: 
     }
     let parent = (*dice.pick(&parents)).clone();
     let referred = referable(dice, &parent, false)?;
-    let mut link = Link::random(dice, t, &parent, referred);
+    let mut link = random_link(dice, t, &parent, referred);
     for action in [&mut link.delete, &mut link.update].into_iter().filter(|action| **action == "RESTRICT") {
         *action = "";
     }

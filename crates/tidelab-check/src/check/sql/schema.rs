@@ -5,7 +5,6 @@
 
 use super::dice::Dice;
 use super::kinds::{Family, Kind};
-use super::link::Link;
 use super::marks::{list, maybe, of};
 
 /// A column.
@@ -176,6 +175,36 @@ pub(super) struct Key {
     pub(super) hash: bool,
     /// IGNORED: no statement reads by it.
     pub(super) ignored: bool,
+}
+
+/// A foreign key of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    pub(super) parent: String,
+    pub(super) referred: Vec<String>,
+    pub(super) delete: &'static str,
+    pub(super) update: &'static str,
+}
+
+impl Link {
+    /// Its definition, in CREATE TABLE of `child` and after ADD.
+    pub(super) fn sql(&self, child: &Table) -> String {
+        let action = |event: &str, action: &str| match action {
+            "" => String::new(),
+            action => format!(" ON {event} {action}"),
+        };
+        format!(
+            "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
+            self.name,
+            list(", ", self.columns.iter().map(|c| child.tagged(c, c))),
+            self.parent,
+            list(", ", self.referred.iter().cloned()),
+            action("DELETE", self.delete),
+            action("UPDATE", self.update)
+        )
+    }
 }
 
 /// A table.
