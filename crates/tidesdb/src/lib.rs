@@ -55,7 +55,7 @@
 //! The library takes memory from the program's global allocator and installs none. Memtables and the block cache
 //! are bounded by [`Options::write_buffer_size`] and [`Options::block_cache_size`].
 //!
-//! # The rooms
+//! # The layers
 //!
 //! Each module uses only those before it in this list: `sync` (locks); `error`, `options`, `types`, `ttl`, `memory_gauge`,
 //! `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the faulty disk of the tests); `env` (all
@@ -64,7 +64,7 @@
 //! by reads and commits); `txn`; `db`; `backup`; `api` (the types of this page). The module `internal` hands out the
 //! parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
-//! rooms.
+//! layers.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

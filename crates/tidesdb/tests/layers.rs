@@ -1,5 +1,5 @@
-//! The order of the engine's rooms: each room uses only rooms before it. The order here is the one in
-//! `lib.rs` and `docs/architecture.md`. Tests of a room may use any other.
+//! The order of the engine's layers: each layer uses only layers before it. The order here is the one in
+//! `lib.rs` and `docs/architecture.md`. Tests of a layer may use any other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const ROOMS: [&str; 25] = [
+const LAYERS: [&str; 25] = [
     "sync",
     "error",
     "options",
@@ -40,8 +40,8 @@ const ROOMS: [&str; 25] = [
 /// the test: it must leave this list.
 const NOT_YET: [(&str, &str); 0] = [];
 
-/// The room of a file below `src`: its folder, or its own name.
-fn room_of(path: &Path) -> String {
+/// The layer of a file below `src`: its folder, or its own name.
+fn layer_of(path: &Path) -> String {
     let first = path.iter().next().and_then(|part| part.to_str()).unwrap_or_default();
     first.trim_end_matches(".rs").to_string()
 }
@@ -63,8 +63,8 @@ fn code_of(text: &str) -> String {
     text[..end].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The rooms named in a text as `crate::room`, or in a list (`crate::{a, b::c}`).
-fn used_rooms(code: &str) -> BTreeSet<String> {
+/// The layers named in a text as `crate::layer`, or in a list (`crate::{a, b::c}`).
+fn used_layers(code: &str) -> BTreeSet<String> {
     let name = |text: &str| -> String {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
@@ -96,7 +96,7 @@ fn used_rooms(code: &str) -> BTreeSet<String> {
             }
         }
     }
-    used.retain(|room| ROOMS.contains(&room.as_str()));
+    used.retain(|layer| LAYERS.contains(&layer.as_str()));
     used
 }
 
@@ -112,25 +112,25 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn each_room_uses_only_rooms_before_it() {
+fn each_layer_uses_only_layers_before_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
-    let height = |room: &str| ROOMS.iter().position(|known| *known == room);
+    let height = |layer: &str| LAYERS.iter().position(|known| *known == layer);
     let (mut against, mut needed) = (Vec::new(), BTreeSet::new());
     for file in files {
         let path = file.strip_prefix(&root).unwrap();
-        let room = room_of(path);
-        // `internal` has no code of its own: it hands out what the rooms have.
-        if ["lib", "bin", "internal"].contains(&room.as_str()) || is_test(path) {
+        let layer = layer_of(path);
+        // `internal` has no code of its own: it hands out what the layers have.
+        if ["lib", "bin", "internal"].contains(&layer.as_str()) || is_test(path) {
             continue;
         }
-        let own = height(&room).unwrap_or_else(|| panic!("{} is in no room of the order", path.display()));
-        for used in used_rooms(&code_of(&fs::read_to_string(&file).unwrap())) {
+        let own = height(&layer).unwrap_or_else(|| panic!("{} is in no layer of the order", path.display()));
+        for used in used_layers(&code_of(&fs::read_to_string(&file).unwrap())) {
             if height(&used) <= Some(own) {
                 continue;
             }
-            match NOT_YET.iter().find(|(from, to)| *from == room && *to == used) {
+            match NOT_YET.iter().find(|(from, to)| *from == layer && *to == used) {
                 Some(pair) => {
                     needed.insert(pair);
                 }
@@ -138,7 +138,7 @@ fn each_room_uses_only_rooms_before_it() {
             }
         }
     }
-    assert!(against.is_empty(), "arrows against the order of rooms:\n{}", against.join("\n"));
+    assert!(against.is_empty(), "arrows against the order of layers:\n{}", against.join("\n"));
     let stale: Vec<_> = NOT_YET.iter().filter(|pair| !needed.contains(pair)).collect();
     assert!(stale.is_empty(), "take out of NOT_YET, no code needs them: {stale:?}");
 }
@@ -149,9 +149,9 @@ fn the_order_is_the_one_that_lib_shows() {
     let start = lib.find("Each module uses only those before it").expect("lib.rs has the order");
     let text = &lib[start..start + lib[start..].find("The module `internal`").expect("the order ends")];
     let mut last = 0;
-    for room in ROOMS {
-        let at = text.find(&format!("`{room}`")).unwrap_or_else(|| panic!("lib.rs does not place {room}"));
-        assert!(at > last, "lib.rs places {room} elsewhere");
+    for layer in LAYERS {
+        let at = text.find(&format!("`{layer}`")).unwrap_or_else(|| panic!("lib.rs does not place {layer}"));
+        assert!(at > last, "lib.rs places {layer} elsewhere");
         last = at;
     }
 }
@@ -230,13 +230,13 @@ fn one_place_names_locks_and_hash_maps() {
 }
 
 #[test]
-fn rooms_are_found_in_every_form_of_a_path() {
-    let rooms = |code: &str| used_rooms(code).into_iter().collect::<Vec<_>>();
-    assert_eq!(rooms("use crate::wal::{Wal, db};"), ["wal"]);
+fn layers_are_found_in_every_form_of_a_path() {
+    let layers = |code: &str| used_layers(code).into_iter().collect::<Vec<_>>();
+    assert_eq!(layers("use crate::wal::{Wal, db};"), ["wal"]);
     assert_eq!(
-        rooms("use crate::{\n  cache::{BlockCache, lock},\n  db,\n  txn::commit};"),
+        layers("use crate::{\n  cache::{BlockCache, lock},\n  db,\n  txn::commit};"),
         ["cache", "db", "txn"]
     );
-    assert_eq!(rooms("let a = crate::types::MAX; fn f(x: &crate::backup::X)"), ["backup", "types"]);
+    assert_eq!(layers("let a = crate::types::MAX; fn f(x: &crate::backup::X)"), ["backup", "types"]);
     assert_eq!(code_of("a\n  // crate::db\n#[cfg(test)]\nmod tests {\nuse crate::db;"), "a");
 }
