@@ -7,7 +7,6 @@ use super::key::Probe;
 use super::listing::{describe, describe_range};
 use super::mode::Mask;
 use super::owner::{FamilyUse, Held, Holdings, LockOwner};
-use super::point::intention;
 use super::queue::{Attempt, GapConflict, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
@@ -313,7 +312,8 @@ impl LockManager {
     pub fn is_locked_by_other(&self, owner: &LockOwner, family: FamilyId, key: &[u8], mode: Mode) -> bool {
         let Some(locks) = self.families.read().get(&family).cloned() else { return false };
         let table = locks.table.as_ref().unwrap_or(&locks);
-        if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention(mode.into())) {
+        let intention = Mask::from(mode).intention();
+        if table.latch(TABLE_SHARD).queue(TABLE_ENTRY).is_locked_against(owner, intention) {
             return true;
         }
         // What cannot be read may be locked.

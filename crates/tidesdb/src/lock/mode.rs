@@ -48,6 +48,15 @@ impl Mask {
     /// Number of modes that can be held.
     pub(super) const BITS: usize = 4;
 
+    /// The table mode required by this mode on a key.
+    pub(super) fn intention(self) -> Mask {
+        if self == Mask::S {
+            Mask::IS
+        } else {
+            Mask::IX
+        }
+    }
+
     /// True if a wait for this mode ends without a grant.
     pub(super) const fn is_passing(self) -> bool {
         self.meets(Mask::AFTER.with(Mask::GAP))

@@ -79,10 +79,10 @@ impl LockManager {
     ) -> Result<TableOver<'o>> {
         let &PointRequest { at, key, mode, policy, intent } = request;
         let table = holdings.families[at].table;
-        if !holdings.families[table as usize].mask.covers(intention(mode)) {
+        if !holdings.families[table as usize].mask.covers(mode.intention()) {
             let waits = request.may_wait(&holdings);
             let for_table = if waits { policy } else { Policy::NoWait };
-            match self.table(owner, holdings, table, intention(mode), for_table) {
+            match self.table(owner, holdings, table, mode.intention(), for_table) {
                 Ok(done) => (holdings, _) = done,
                 Err(Error::LockTimeout) if policy == Policy::Skip => return Ok(TableOver::Skipped),
                 Err(Error::LockTimeout) if policy.may_wait() && !waits => return Err(Error::Deadlock),
@@ -251,13 +251,4 @@ fn has_grant(owner: &LockOwner, holdings: &Holdings, at: usize, key: &[u8]) -> b
     let probe = Probe::new(key);
     let shard = locks.latch(locks.shard_of(&probe));
     shard.find(&probe).is_some_and(|id| shard.queue(id).is_held_by(owner))
-}
-
-/// The table mode required by a mode on a key.
-pub(super) fn intention(mode: Mask) -> Mask {
-    if mode == Mask::S {
-        Mask::IS
-    } else {
-        Mask::IX
-    }
 }
