@@ -51,7 +51,7 @@ costs: links ## what the optimizer's accesses cost, beside InnoDB; two minutes: 
 	@scripts/plugin/costs.pl $(MARIADB_PREFIX)/bin/mariadb $(COSTS_DATA)/mysqld.sock $(or $(ROWS),1000000) $(or $(ROUNDS),5); \
 	  status=$$?; DATA=$(COSTS_DATA) scripts/server.sh stop; exit $$status
 
-# EXPERIMENT=experiments/x.toml; without it all of them, small, going on where a run was ended.
+# EXPERIMENT=experiments/tpcc-small.toml; without it all of them, small, going on where a run was ended.
 EXPERIMENT ?=
 SIZE ?= small
 experiments: plugin engine-program builds-to-compare ## the experiments of experiments/, small: [EXPERIMENT=file] [SIZE=full]
