@@ -61,7 +61,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test)
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine simulate test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
+  test-engine simulate mutants test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
 
 comma := ,
@@ -71,7 +71,7 @@ say = printf '==> make: %s\n' "$(1)" >&2
 # Three groups, by the target's name; the rest is for use.
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / { \
-	    group = $$1 ~ /^(test|simulate|lint|tidy|format|check-server|crash-server)/ ? 2 : \
+	    group = $$1 ~ /^(test|simulate|mutants|lint|tidy|format|check-server|crash-server)/ ? 2 : \
 	            $$1 ~ /^(bench|experiments|results|costs|compare-builds|plugin-at|plugin-pgo|engine-program)/ ? 3 : 1; \
 	    lines[group] = lines[group] sprintf("  %-18s %s\n", $$1, $$2) } \
 	  END { printf "Use\n%s\nTest\n%s\nMeasure\n%s", lines[1], lines[2], lines[3] }' $(MAKEFILE_LIST)
@@ -162,6 +162,10 @@ SEEDS ?= 5000
 simulate: ## the whole engine under a deterministic scheduler and on a faulty disk, from seeds: [SEEDS=n] [FROM=seed]
 	@$(call say,simulating programs of transactions and crashes (a minute from nothing and half a minute))
 	cargo run --release -p tidesdb-simulate -- --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
+
+mutants: ## faults planted in the engine, each found by a seed of the simulation or by a model of loom: [SEEDS=n] [ONLY=name]
+	@$(call say,looking for planted faults (ten minutes))
+	cargo run --release -p tidesdb-simulate --features mutants -- --mutants --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),20000) $(if $(ONLY),--only $(ONLY))
 
 test-sort: setup ## the sort of new indexes, without a server; half a minute
 	@$(call say,testing the sort of new indexes without a server (half a minute))

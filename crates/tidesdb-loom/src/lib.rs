@@ -13,6 +13,9 @@
 // Bounds of waiting are 0 under loom.
 #![allow(clippy::absurd_extreme_comparisons, clippy::reversed_empty_ranges)]
 
+#[path = "../../tidesdb/src/mutant.rs"]
+mod mutant;
+
 #[path = "../../tidesdb/src/sync.rs"]
 mod sync;
 

@@ -8,14 +8,21 @@ use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::internal::store::family::Family;
 use tidesdb_simulated::internal::txn::cursor::{Scan, Start};
 use tidesdb_simulated::internal::txn::transaction::{ReadMode, SavepointId, Transaction};
+use tidesdb_simulated::simulation;
 use tidesdb_simulated::{Error, Isolation, SyncMode, TransactionOptions};
 
-use crate::events::{hit, hit_times};
-use crate::history::{History, Place, Value};
+use crate::events::hit;
+use crate::history::{History, Place, Proofs, Range, Value};
 use crate::random::Random;
 
 /// Longest wait for a lock or for room.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A client that sleeps in a transaction does so longer than others wait for its locks.
+const SLEEP: Duration = Duration::from_secs(8);
+
+/// Most time of one change beyond its wait.
+const WORK: Duration = Duration::from_secs(1);
 
 /// What the clients of a run share.
 #[derive(Debug)]
@@ -32,6 +39,9 @@ pub struct World {
     pub keys: u64,
     /// Longest value, in bytes.
     pub longest: u64,
+    /// Clients sleep in transactions: others may wait in vain. Elsewhere whoever holds a lock goes on, and a wait that
+    /// ends with its time is one that nobody told.
+    pub sleepy: bool,
 }
 
 /// One client at work.
@@ -44,20 +54,17 @@ pub struct Client<'a> {
     own: BTreeMap<Place, Value>,
     /// Values that a locking read gave.
     locked: BTreeMap<Place, Value>,
+    /// Ranges that a locking scan gave.
+    ranges: Vec<Range>,
+    /// The newest commit that was answered when the transaction began: its snapshots are no older.
+    floor: u64,
     savepoints: Vec<(SavepointId, BTreeMap<Place, Value>)>,
     isolation: Isolation,
 }
 
-/// How a transaction was answered by an error that a client may meet.
-fn met(error: &Error) -> Result<(), String> {
-    match error {
-        Error::Conflict => hit("conflict"),
-        Error::Deadlock => hit("deadlock"),
-        Error::LockTimeout => hit("lock timeout"),
-        Error::Duplicate => hit("duplicate"),
-        other => return Err(format!("{other:?}")),
-    }
-    Ok(())
+/// The key with a number.
+fn key(number: u64) -> Vec<u8> {
+    format!("k{number:04}").into_bytes()
 }
 
 /// The rows of a family from a key on, as plain reads see them.
@@ -67,20 +74,20 @@ pub fn read_rows(
     family: &Arc<Family>,
     from: &[u8],
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
-    let scan = Scan {
-        start: if from.is_empty() { Start::First } else { Start::AtOrAfter },
-        key: from,
-        prefix: 0,
-        bound: None,
-        mode: ReadMode::Snapshot,
-        skip_locked: false,
-        peek_locked: false,
-        both_versions: false,
-        expect: 0,
-    };
+    let start = if from.is_empty() { Start::First } else { Start::AtOrAfter };
+    read_scan(db, txn, family, &Scan { start, key: from, ..Scan::default() })
+}
+
+/// The rows of a scan.
+fn read_scan(
+    db: &Db,
+    txn: &mut Transaction,
+    family: &Arc<Family>,
+    scan: &Scan<'_>,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
     let mut cursor = db.cursor(family);
     let mut rows = Vec::new();
-    let mut found = cursor.seek(txn, &scan)?;
+    let mut found = cursor.seek(txn, scan)?;
     while found {
         for index in 0..cursor.len() {
             let (key, value) = cursor.row(index);
@@ -102,6 +109,8 @@ impl<'a> Client<'a> {
             written: 0,
             own: BTreeMap::new(),
             locked: BTreeMap::new(),
+            ranges: Vec::new(),
+            floor: 0,
             savepoints: Vec::new(),
             isolation: Isolation::default(),
         }
@@ -115,9 +124,21 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
+    /// An error that a client may meet.
+    fn met(&self, error: &Error) -> Result<(), String> {
+        match error {
+            Error::Conflict => hit("conflict"),
+            Error::Deadlock => hit("deadlock"),
+            Error::LockTimeout if self.world.sleepy => hit("lock timeout"),
+            Error::Duplicate => hit("duplicate"),
+            other => return Err(format!("{other:?}")),
+        }
+        Ok(())
+    }
+
     fn place(&mut self) -> Place {
         let family = self.random.below(self.world.families.len() as u64) as usize;
-        (family, format!("k{:04}", self.random.below(self.world.keys)).into_bytes())
+        (family, key(self.random.below(self.world.keys)))
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -145,11 +166,12 @@ impl<'a> Client<'a> {
         let mut txn = self.world.db.transaction();
         txn.begin(options).map_err(|error| format!("begin: {error}"))?;
         txn.set_lock_timeout(Some(PATIENCE));
-        (self.own, self.locked, self.savepoints) = Default::default();
+        (self.own, self.locked, self.ranges, self.savepoints) = Default::default();
+        self.floor = self.world.history.answered();
         self.isolation = isolation;
         for _ in 0..1 + self.random.below(7) {
-            if let Err(error) = self.statement(&mut txn)? {
-                met(&error)?;
+            if let Err(error) = self.statement(&mut txn, optimistic)? {
+                self.met(&error)?;
                 let rolled_back = txn.rollback();
                 hit("rollback");
                 return rolled_back.map_err(|error| format!("rollback: {error}"));
@@ -159,7 +181,11 @@ impl<'a> Client<'a> {
     }
 
     /// `Ok(Err)`: an error that ends the transaction. A duplicate does not.
-    fn statement(&mut self, txn: &mut Transaction) -> Result<Result<(), Error>, String> {
+    fn statement(&mut self, txn: &mut Transaction, optimistic: bool) -> Result<Result<(), Error>, String> {
+        if self.world.sleepy && self.random.one_in(8) {
+            hit("sleep in a transaction");
+            simulation::sleep(SLEEP);
+        }
         if let Err(error) = txn.statement_begin(true, PATIENCE) {
             return Ok(Err(error));
         }
@@ -171,6 +197,7 @@ impl<'a> Client<'a> {
             6 | 7 => self.get(txn),
             8 => self.locking_get(txn),
             9 => self.scan(txn),
+            10 if self.random.one_in(2) => self.locking_scan(txn, optimistic),
             10 => self.savepoint(txn),
             _ => self.many(txn),
         };
@@ -189,15 +216,24 @@ impl<'a> Client<'a> {
 
     fn write(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         let (place, value) = (self.place(), self.value());
-        txn.put(&self.world.families[place.0], &place.1, &value)?;
+        let begun = simulation::now_micros();
+        let put = txn.put(&self.world.families[place.0], &place.1, &value);
+        if u128::from(simulation::now_micros() - begun) > (PATIENCE + WORK).as_micros() {
+            let waited = (simulation::now_micros() - begun) / 1_000_000;
+            return Err(Failed::Wrong(format!("a change took {waited} s with a patience of {PATIENCE:?}")));
+        }
+        put?;
         self.own.insert(place, Some(value));
         Ok(())
     }
 
-    /// So many rows that the changes may leave memory.
+    /// So many rows that the changes may leave memory. A duplicate ends it in its midst.
     fn many(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         for _ in 0..self.random.below(30) {
-            self.write(txn)?;
+            match self.random.one_in(20) {
+                true => self.insert(txn)?,
+                false => self.write(txn)?,
+            }
         }
         Ok(())
     }
@@ -244,7 +280,7 @@ impl<'a> Client<'a> {
         if self.expect_own(&place, &got)? {
             return Ok(());
         }
-        if let Some(seq) = txn.snapshot_seq() {
+        if let Some(seq) = self.snapshot(txn)? {
             self.world.history.read(self.number, seq, place, got);
         }
         Ok(())
@@ -269,8 +305,42 @@ impl<'a> Client<'a> {
         if !rows.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(Failed::Wrong(format!("a scan of {} is not in order", from.escape_ascii())));
         }
-        if let Some(seq) = txn.snapshot_seq() {
+        if let Some(seq) = self.snapshot(txn)? {
             self.world.history.scanned(self.number, seq, (family, from), rows, self.own.clone());
+        }
+        Ok(())
+    }
+
+    /// The snapshot of plain reads now. What was answered before the transaction began is in it.
+    fn snapshot(&self, txn: &Transaction) -> Result<Option<u64>, Failed> {
+        match txn.snapshot_seq() {
+            Some(seq) if seq < self.floor => Err(Failed::Wrong(format!(
+                "it reads at {seq}, and commit {} was answered before it began",
+                self.floor
+            ))),
+            seq => Ok(seq),
+        }
+    }
+
+    /// Up to a hundred keys, each row locked, and the gaps between them where the transaction keeps gaps.
+    fn locking_scan(&mut self, txn: &mut Transaction, optimistic: bool) -> Result<(), Failed> {
+        hit("locking scan");
+        let first = self.random.below(self.world.keys);
+        let family = self.random.below(self.world.families.len() as u64) as usize;
+        let (from, to) = (key(first), key(first + 1 + self.random.below(100)));
+        let mode = self.random.pick(&[ReadMode::Exclusive, ReadMode::Shared]);
+        let scan = Scan { start: Start::AtOrAfter, key: &from, bound: Some(&to), mode, ..Scan::default() };
+        let rows = read_scan(&self.world.db, txn, &self.world.families[family], &scan)?;
+        if !rows.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(Failed::Wrong(format!("a locking scan of {} is not in order", from.escape_ascii())));
+        }
+        let keeps_gaps = match self.isolation {
+            Isolation::Serializable => true,
+            isolation => isolation >= Isolation::RepeatableRead && !optimistic,
+        };
+        if keeps_gaps {
+            let own = self.own.keys().filter(|(of, _)| *of == family).map(|(_, key)| key.clone()).collect();
+            self.ranges.push(Range { family, from, to, rows: rows.into_iter().collect(), own });
         }
         Ok(())
     }
@@ -300,7 +370,7 @@ impl<'a> Client<'a> {
         let two_phase = self.random.one_in(5).then(|| format!("xid{}.{}", self.number, self.written));
         if let Err(error) = txn.prepare(two_phase.as_deref().map(str::as_bytes)) {
             history.refused(self.number);
-            met(&error)?;
+            self.met(&error)?;
             return txn.rollback().map_err(|error| format!("rollback: {error}"));
         }
         if txn.is_spilled() {
@@ -317,9 +387,11 @@ impl<'a> Client<'a> {
         let locking = if optimistic { "optimistic" } else { "pessimistic" };
         let kind =
             format!("client {}, {isolation:?}, {locking}, {} savepoints", self.number, self.savepoints.len());
-        history.ordered(self.number, seq, replaced, snapshot, kind);
+        let ranges = std::mem::take(&mut self.ranges);
+        history.ordered(self.number, seq, Proofs { replaced, ranges, snapshot }, kind);
         txn.finish(false).map_err(|error| format!("commit: {error}"))?;
-        hit_times("commit", 1);
+        hit("commit");
+        history.answer(seq);
         if two_phase.is_some() {
             hit("commit in two phases");
         }

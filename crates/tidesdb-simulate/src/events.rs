@@ -6,7 +6,7 @@ use std::sync::Mutex;
 static EVENTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 
 /// All kinds that a run may hit, for those with a count of 0.
-pub const KINDS: [&str; 22] = [
+pub const KINDS: [&str; 24] = [
     "commit",
     "commit in two phases",
     "conflict",
@@ -21,6 +21,7 @@ pub const KINDS: [&str; 22] = [
     "flush",
     "flush by hand",
     "lock timeout",
+    "locking scan",
     "merge",
     "merge by hand",
     "prepared after a crash",
@@ -28,6 +29,7 @@ pub const KINDS: [&str; 22] = [
     "rollback",
     "savepoint",
     "scan",
+    "sleep in a transaction",
     "spilled transaction",
 ];
 

@@ -14,12 +14,35 @@ pub type Value = Option<Vec<u8>>;
 struct Commit {
     seq: u64,
     writes: BTreeMap<Place, Value>,
-    /// Values that a locking read gave before they were changed.
-    replaced: BTreeMap<Place, Value>,
-    /// The snapshot that its changes must not have passed.
-    snapshot: Option<u64>,
+    proofs: Proofs,
     /// The transaction's kind, for messages.
     kind: String,
+}
+
+/// What a transaction knows of the place before its own.
+#[derive(Debug, Default)]
+pub struct Proofs {
+    /// Values that a locking read gave before they were changed.
+    pub replaced: BTreeMap<Place, Value>,
+    /// Ranges that it keeps as it has read them.
+    pub ranges: Vec<Range>,
+    /// The snapshot that its changes must not have passed.
+    pub snapshot: Option<u64>,
+}
+
+/// A range that a locking scan has read.
+#[derive(Debug)]
+pub struct Range {
+    /// The family's number.
+    pub family: usize,
+    /// Its first key.
+    pub from: Vec<u8>,
+    /// The key that ends it.
+    pub to: Vec<u8>,
+    /// Its rows.
+    pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Keys of the family that the transaction had changed before: nothing is known of them.
+    pub own: BTreeSet<Vec<u8>>,
 }
 
 /// A read at a snapshot.
@@ -50,6 +73,8 @@ struct State {
     scans: Vec<Scanned>,
     /// Commits that were acknowledged as durable.
     durable: BTreeSet<u64>,
+    /// The newest commit that was answered, durable or not.
+    answered: u64,
     /// Highest sequence of a commit that has begun to be ordered, acknowledged or not.
     highest: u64,
     /// Changes of commits under way whose place is not known, by their client.
@@ -78,24 +103,27 @@ impl History {
     }
 
     /// It has its place.
-    pub fn ordered(
-        &self,
-        client: usize,
-        seq: u64,
-        replaced: BTreeMap<Place, Value>,
-        snapshot: Option<u64>,
-        kind: String,
-    ) {
+    pub fn ordered(&self, client: usize, seq: u64, proofs: Proofs, kind: String) {
         self.with(|state| {
             let writes = state.pending.remove(&client).unwrap_or_default();
             state.highest = state.highest.max(seq);
-            state.commits.push(Commit { seq, writes, replaced, snapshot, kind });
+            state.commits.push(Commit { seq, writes, proofs, kind });
         });
     }
 
     /// It was refused before it had one.
     pub fn refused(&self, client: usize) {
         self.with(|state| state.pending.remove(&client));
+    }
+
+    /// It was answered: from now on snapshots show it, and the death of the process does not take it back.
+    pub fn answer(&self, seq: u64) {
+        self.with(|state| state.answered = state.answered.max(seq));
+    }
+
+    /// The newest commit that was answered.
+    pub fn answered(&self) -> u64 {
+        self.with(|state| state.answered)
     }
 
     /// It was acknowledged as durable.
@@ -120,9 +148,12 @@ impl History {
         self.with(|state| state.scans.push(Scanned { seq, family, from, got, own, client }));
     }
 
-    /// What a crash now must and may leave.
-    pub fn owed(&self) -> Owed {
-        self.with(|state| Owed { durable: state.durable.last().copied().unwrap_or(0) })
+    /// What a crash now must and may leave: after the death of the process alone all that was answered.
+    pub fn owed(&self, is_kill: bool) -> Owed {
+        self.with(|state| {
+            let durable = state.durable.last().copied().unwrap_or(0);
+            Owed { durable: if is_kill { state.answered } else { durable } }
+        })
     }
 
     /// Checks all that was recorded; what is wrong.
@@ -261,7 +292,7 @@ fn check_scan(versions: &Versions<'_>, scan: &Scanned) -> Result<(), String> {
 }
 
 fn check_commit(versions: &Versions<'_>, commit: &Commit) -> Result<(), String> {
-    for (place, replaced) in &commit.replaced {
+    for (place, replaced) in &commit.proofs.replaced {
         let before = newest(versions, place, commit.seq - 1);
         if before != replaced.as_ref() {
             return Err(format!(
@@ -274,7 +305,8 @@ fn check_commit(versions: &Versions<'_>, commit: &Commit) -> Result<(), String> 
             ));
         }
     }
-    let Some(snapshot) = commit.snapshot else { return Ok(()) };
+    commit.proofs.ranges.iter().try_for_each(|range| check_range(versions, commit, range))?;
+    let Some(snapshot) = commit.proofs.snapshot else { return Ok(()) };
     for place in commit.writes.keys() {
         let between = versions[place].iter().find(|(seq, _)| *seq > snapshot && *seq < commit.seq);
         if let Some((seq, _)) = between {
@@ -283,6 +315,27 @@ fn check_commit(versions: &Versions<'_>, commit: &Commit) -> Result<(), String> 
                 commit.seq,
                 commit.kind,
                 shown(&place.1)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Nobody's row came into a kept range, or went from it.
+fn check_range(versions: &Versions<'_>, commit: &Commit, range: &Range) -> Result<(), String> {
+    let inside = |(family, key): &Place| {
+        *family == range.family && (&range.from..&range.to).contains(&key) && !range.own.contains(key)
+    };
+    for place in versions.keys().filter(|place| inside(place)) {
+        let (before, read) = (newest(versions, place, commit.seq - 1), range.rows.get(&place.1));
+        if before != read {
+            return Err(format!(
+                "commit {} ({}) kept a range with {} at {}, and {} stood there",
+                commit.seq,
+                commit.kind,
+                value(read),
+                shown(&place.1),
+                value(before)
             ));
         }
     }

@@ -1,44 +1,57 @@
 //! `tidesdb-simulate`: programs of random transactions on the whole engine, under a deterministic scheduler and on a
 //! faulty disk. A seed decides everything, and a failing one can be run again: `--from SEED --seeds 1`.
 //!
-//! Exit status 1: a seed failed; 2: the arguments are wrong.
+//! Exit status 1: a seed failed, or a planted fault was not found; 2: the arguments are wrong.
 
 mod client;
 mod disk;
 mod events;
 mod history;
 mod host;
+#[cfg(mutants)]
+mod mutants;
 mod random;
 mod run;
+mod watch;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use run::Program;
 
-const USAGE: &str = "usage: tidesdb-simulate [--seeds N] [--from SEED] [--json]";
+const USAGE: &str =
+    "usage: tidesdb-simulate [--seeds N] [--from SEED] [--json] [--first] [--mutants [--only NAME]]";
 
 struct Arguments {
     seeds: u64,
     from: u64,
     json: bool,
+    /// End at the first failure.
+    first: bool,
+    mutants: bool,
+    only: Option<String>,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments = Arguments { seeds: 1000, from: 1, json: false };
+    let mut arguments =
+        Arguments { seeds: 1000, from: 1, json: false, first: false, mutants: false, only: None };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
-        let mut number = || {
-            let text = given.next().ok_or_else(|| format!("{name} needs a number"))?;
-            text.parse().map_err(|_| format!("{name}: '{text}' is no number"))
-        };
+        let mut text = || given.next().ok_or_else(|| format!("{name} needs a value"));
+        let number = |text: String| text.parse().map_err(|_| format!("{name}: '{text}' is no number"));
         match name.as_str() {
-            "--seeds" => arguments.seeds = number()?,
-            "--from" => arguments.from = number()?,
+            "--seeds" => arguments.seeds = number(text()?)?,
+            "--from" => arguments.from = number(text()?)?,
+            "--only" => arguments.only = Some(text()?),
             "--json" => arguments.json = true,
+            "--first" => arguments.first = true,
+            "--mutants" => arguments.mutants = true,
             other => return Err(format!("there is no argument {other}")),
         }
+    }
+    if arguments.mutants && !cfg!(mutants) {
+        return Err("this build has no planted faults: make mutants".into());
     }
     Ok(arguments)
 }
@@ -51,20 +64,37 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (begun, mut steps, mut failed) = (Instant::now(), 0, 0u64);
-    // A panic of a coroutine is told with its seed, below.
-    std::panic::set_hook(Box::new(|_| {}));
-    for done in 0..arguments.seeds {
+    #[cfg(mutants)]
+    if arguments.mutants {
+        return mutants::find_all(arguments.from, arguments.seeds, arguments.only.as_deref());
+    }
+    simulate(&arguments)
+}
+
+fn simulate(arguments: &Arguments) -> ExitCode {
+    let (begun, mut steps, mut failed, mut done) = (Instant::now(), 0, 0u64, 0);
+    watch::begin();
+    while done < arguments.seeds {
         let seed = arguments.from + done;
+        if arguments.first {
+            // Whoever reads this knows the seed of a death, too.
+            println!("seed {seed}");
+        }
+        watch::seed(seed);
         let (result, taken) = Program::new(seed).run();
         steps += taken;
+        done += 1;
         if let Err(what) = result {
             failed += 1;
+            let what = watch::panic().unwrap_or(what);
             println!("seed {seed}: FAILED: {what}; again: make simulate SEEDS=1 FROM={seed}");
+            if arguments.first {
+                break;
+            }
         }
-        let rate = (done + 1) as f64 / begun.elapsed().as_secs_f64().max(1e-9);
-        if (done + 1) % 500 == 0 && std::io::stderr().is_terminal() {
-            eprintln!("{} of {} seeds, {rate:.0} a second, {failed} failed", done + 1, arguments.seeds);
+        let rate = done as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+        if done % 500 == 0 && std::io::stderr().is_terminal() {
+            eprintln!("{done} of {} seeds, {rate:.0} a second, {failed} failed", arguments.seeds);
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
@@ -72,18 +102,19 @@ fn main() -> ExitCode {
         let events: Vec<String> =
             events::counts().iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
         println!(
-            "{{\"seeds\":{},\"failed\":{failed},\"steps\":{steps},\"seconds\":{seconds:.1},\"events\":{{{}}}}}",
-            arguments.seeds,
+            "{{\"seeds\":{done},\"failed\":{failed},\"steps\":{steps},\"seconds\":{seconds:.1},\"events\":{{{}}}}}",
             events.join(",")
         );
-    } else {
+    } else if !arguments.first {
         events::counts().iter().for_each(|(kind, n)| println!("{n:12} {kind}"));
         println!(
             "simulate: {} passed, {failed} failed, {:.0} programs a second, {:.0} steps each",
-            arguments.seeds - failed,
-            arguments.seeds as f64 / seconds,
-            steps as f64 / arguments.seeds.max(1) as f64
+            done - failed,
+            done as f64 / seconds,
+            steps as f64 / done.max(1) as f64
         );
     }
+    // A failed run leaves coroutines and their stacks behind: nothing of them is unwound.
+    let _ = std::io::stdout().flush();
     ExitCode::from(u8::from(failed > 0))
 }

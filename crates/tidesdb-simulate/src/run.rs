@@ -35,6 +35,8 @@ pub struct Program {
     longest: u64,
     /// One switch in so many is taken.
     switch_one_in: u64,
+    /// Clients sleep in transactions.
+    sleepy: bool,
     crash: Option<Crash>,
 }
 
@@ -74,6 +76,7 @@ impl Program {
             keys: random.pick(&[4, 30, 300]),
             longest: random.pick(&[100, 2000, 20_000]),
             switch_one_in: random.pick(&[0, 2, 10, 50]),
+            sleepy: random.one_in(10),
             crash: (!random.one_in(4)).then(|| random.pick(&crashes)),
         }
     }
@@ -118,6 +121,7 @@ impl Program {
             sync_mode: self.options.sync_mode,
             keys: self.keys,
             longest: self.longest,
+            sleepy: self.sleepy,
         });
         let wrong = Arc::new(Mutex::new(None));
         let mut tasks = Vec::new();
@@ -138,7 +142,7 @@ impl Program {
         let crashed = self.crash.map(|crash| {
             simulation::sleep(Duration::from_micros(random.below(40_000)));
             hit(name_of(crash));
-            let owed = history.owed();
+            let owed = history.owed(crash == Crash::Kill);
             (disk.crash(crash), owed, crash)
         });
         tasks.into_iter().for_each(simulation::join);

@@ -57,10 +57,10 @@
 //!
 //! # The layers
 //!
-//! Each module uses only those before it in this list: `sync` (locks); `error`, `options`, `types`, `ttl`, `memory_gauge`,
-//! `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the faulty disk of the tests); `env` (all
-//! of these, as a store is given them); `format`; `cache`; `iter` (merging,
-//! pruning); `memtable`; `wal`; `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared
+//! Each module uses only those before it in this list: `mutant` (planted faults); `sync` (locks); `error`, `options`,
+//! `types`, `ttl`, `memory_gauge`, `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the faulty
+//! disk of the tests); `env` (all of these, as a store is given them); `format`; `cache`; `iter` (merging, pruning);
+//! `memtable`; `wal`; `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared
 //! by reads and commits); `txn`; `db`; `backup`; `api` (the types of this page). The module `internal` hands out the
 //! parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
@@ -86,9 +86,13 @@ mod latency;
 mod lock;
 mod memory_gauge;
 mod memtable;
+mod mutant;
 mod options;
 mod store;
 mod sync;
+/// Faults planted for `make mutants`.
+#[cfg(mutants)]
+pub use crate::mutant::{Mutant, MUTANTS, VARIABLE};
 /// The scheduler of the simulation.
 #[cfg(simulation)]
 pub use crate::sync::scheduler as simulation;

@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 26] = [
+    "mutant",
     "sync",
     "error",
     "options",

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::flush::table_files::{TableFiles, TableRules};
 use crate::io::File;
 use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::mutant::{self, Mutant};
 use crate::options::FamilyOptions;
 use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
@@ -44,6 +45,9 @@ impl JobContext<'_> {
     }
 
     fn sync_dir(&self) -> Result<()> {
+        if mutant::is(Mutant::MergeDirUnsynced) {
+            return Ok(());
+        }
         self.versions.table_files().sync()
     }
 }
@@ -239,7 +243,9 @@ impl Outputs<'_> {
     fn end_table(&mut self) -> Result<()> {
         if let Some((number, file, writer)) = self.writing.take() {
             let mut meta = writer.finish()?;
-            file.sync_data()?;
+            if !mutant::is(Mutant::MergeUnsynced) {
+                file.sync_data()?;
+            }
             if let Some(twin) = twin::write(self.context.versions, &*file, &mut meta)? {
                 self.files.push(twin.number);
             }
@@ -251,7 +257,7 @@ impl Outputs<'_> {
 
 impl Rewrite for Outputs<'_> {
     fn below(&mut self, key: &[u8]) -> bool {
-        self.below.covers(key)
+        self.below.covers(key) && !mutant::is(Mutant::MergeDropsTombstones)
     }
 
     fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {

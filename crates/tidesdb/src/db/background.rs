@@ -13,6 +13,7 @@ use crate::format::units::{Bytes, Micros};
 use crate::host::{self, Handle, Spawn, Step};
 use crate::iter::VersionIterator;
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
@@ -223,7 +224,9 @@ impl Maintenance {
         let Some(last) = sealed.last() else { return Ok(()) };
         // Before a table is written that would have to wait for the log.
         self.store.wal.check_room()?;
-        self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
+        if !mutant::is(Mutant::FlushBeforeCommits) {
+            self.store.pipeline.help_until(last.last_seq, self.store.snapshots.oldest_snapshot());
+        }
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let (begun, begun_us) = (self.store.env.clock.now(), self.store.now_micros());
         let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
@@ -277,7 +280,11 @@ impl Maintenance {
     pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
         // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
         // leaves that list.
-        let prepared = self.transactions.prepared.first_segment().unwrap_or(u32::MAX);
+        let undecided = self.transactions.prepared.first_segment();
+        let prepared = undecided.filter(|_| !mutant::is(Mutant::UndecidedHoldsNoLog)).unwrap_or(u32::MAX);
+        if mutant::is(Mutant::CheckpointTooHigh) {
+            return self.store.wal.written_lsn().segment();
+        }
         prepared.min(self.store.memtables_need_from(flushed))
     }
 
@@ -297,7 +304,9 @@ impl Maintenance {
         self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
         let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
-        self.store.wal.sync_all()?;
+        if !mutant::is(Mutant::InstallBeforeLog) {
+            self.store.wal.sync_all()?;
+        }
         self.transactions.relogged(&copies);
         if self.transactions.give_up_withdrawn() {
             self.store.unlink_unused();
@@ -314,6 +323,9 @@ impl Maintenance {
         edit.last_generation = Some(upto);
         let needed_from = self.log_needed_from(upto);
         self.release_log(&mut edit, needed_from);
+        if mutant::is(Mutant::LogReleasedBeforeEdit) {
+            self.store.wal.release_before(needed_from);
+        }
         self.store.install_with(edit, |generation| generation > upto)?;
         {
             let mut state = self.store.memtables.state.lock();

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::iter::prune::Counts;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::mutant::{self, Mutant};
 use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::table::SsTableOptions;
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
@@ -163,10 +164,12 @@ fn flush_once(
         let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
             input.memtables.iter().rev().filter_map(|g| g.version_iter(family)).collect();
         for run in &small {
-            iterators.push(Box::new(run.version_iter()));
+            if !mutant::is(Mutant::SmallRunForgotten) {
+                iterators.push(Box::new(run.version_iter()));
+            }
             flushed.edit.removed_tables.push((family, run.file.number()));
         }
-        let below = deeper || !input.oldest;
+        let below = (deeper || !input.oldest) && !mutant::is(Mutant::FlushDropsTombstones);
         let rules = TableRules {
             family,
             options: SsTableOptions::of_family(&options, false),
@@ -184,7 +187,11 @@ fn flush_once(
     flushed.edit.last_seq = Some(flushed.counts.max_seq);
     let files = files.finish()?;
     if !files.is_empty() {
-        if let Err(error) = input.versions.table_files().sync() {
+        let synced = match mutant::is(Mutant::FlushDirUnsynced) {
+            true => Ok(()),
+            false => input.versions.table_files().sync(),
+        };
+        if let Err(error) = synced {
             files.iter().for_each(|file| input.versions.discard_file(file.number));
             return Err(error);
         }

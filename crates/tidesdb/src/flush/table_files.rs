@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::io::File;
 use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::mutant::{self, Mutant};
 use crate::options::Options;
 use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo, Seq};
@@ -112,7 +113,7 @@ impl<'a> TableFiles<'a> {
 
     /// Syncs the files, tables first and second copies after them. The caller syncs the directory.
     pub fn finish(mut self) -> Result<Vec<NewFile>> {
-        for (_, file) in self.shared.iter().chain(&self.own) {
+        for (_, file) in self.shared.iter().chain(&self.own).filter(|_| !mutant::is(Mutant::FlushUnsynced)) {
             file.sync_data()?;
         }
         let twins = std::mem::take(&mut self.twins);

@@ -4,6 +4,7 @@
 use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
+use crate::mutant::{self, Mutant};
 use crate::types::Entry;
 
 /// A stream of each key's newest visible version over several iterators, tombstones included.
@@ -41,6 +42,7 @@ impl MergingIterator {
             let key = iter.key();
             let better = match best {
                 None => true,
+                Some((_, found)) if mutant::is(Mutant::ReadOldestRun) && key == found => true,
                 Some((_, found)) if self.forward => key < found,
                 Some((_, found)) => key > found,
             };

@@ -16,6 +16,7 @@
 
 use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
+use crate::mutant::{self, Mutant};
 use crate::ttl::buried;
 use crate::types::{proves, Entry, Kind, Op, Seq};
 
@@ -91,7 +92,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
         counts.max_seq = counts.max_seq.max(entry.seq);
         let mut dropped = same_key && entry.seq == newer;
         if let (true, false, Some((seq, kind))) = (same_key, dropped, &mut pending) {
-            if live.hidden(entry.seq, newer) {
+            if live.hidden(entry.seq, newer) || mutant::is(Mutant::HeldVersionPruned) {
                 dropped = true;
                 if *seq <= oldest_snapshot
                     && kind.cancels(entry.kind)
@@ -161,7 +162,8 @@ fn finish_key(
     to: &mut dyn Rewrite,
     counts: &mut Counts,
 ) -> Result<()> {
-    if entry.seq <= oldest_snapshot && !to.below(key) {
+    let is_held = entry.seq > oldest_snapshot && !mutant::is(Mutant::HeldTombstonePruned);
+    if !is_held && !to.below(key) {
         if entry.kind.is_tombstone() {
             counts.tombstones += 1;
             return Ok(());

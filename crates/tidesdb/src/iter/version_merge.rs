@@ -4,6 +4,7 @@
 
 use crate::error::Result;
 use crate::iter::VersionIterator;
+use crate::mutant::{self, Mutant};
 use crate::types::Entry;
 
 /// A tree of losers (Knuth, volume 3) over the iterators. A step costs one comparison a level, mostly of two
@@ -50,6 +51,9 @@ impl<'a> MergingVersionIterator<'a> {
             return self.heads[a] < self.heads[b];
         }
         let (x, y) = (&self.iterators[a], &self.iterators[b]);
+        if mutant::is(Mutant::MergeOldestFirst) {
+            return x.key().cmp(y.key()).then_with(|| x.entry().seq.cmp(&y.entry().seq)).is_lt();
+        }
         x.key().cmp(y.key()).then_with(|| y.entry().seq.cmp(&x.entry().seq)).then(a.cmp(&b)).is_lt()
     }
 

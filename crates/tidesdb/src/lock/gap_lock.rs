@@ -12,6 +12,7 @@ use super::shard::{FamilyLocks, TABLE_SHARD};
 use super::wait::{grant_waiters, Waits, Wakes, Wanted};
 use super::{Policy, Range};
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::types::FamilyId;
 
 /// How many gap locks may overtake one waiting exclusive lock before the next one must queue. Only owners
@@ -46,7 +47,7 @@ impl LockManager {
         to: Option<&[u8]>,
         policy: Policy,
     ) -> Result<()> {
-        if to.is_some_and(|to| to <= from) {
+        if to.is_some_and(|to| to <= from) || mutant::is(Mutant::RangeNotKept) {
             return Ok(());
         }
         let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };

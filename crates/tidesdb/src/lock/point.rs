@@ -13,6 +13,7 @@ use super::shard::EntryId;
 use super::wait::Wanted;
 use super::{Granted, Policy};
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::sync::MutexGuard;
 use crate::types::FamilyId;
 
@@ -184,7 +185,8 @@ struct Asked<F> {
 
 impl<F: GapConflict> Asked<F> {
     fn about(gap_conflict: F, owner: &LockOwner, mode: Mask) -> Asked<F> {
-        let keeps_out = mode == Mask::X && gap_conflict.keeps_out(owner);
+        let keeps_out =
+            mode == Mask::X && gap_conflict.keeps_out(owner) && !mutant::is(Mutant::RangeNotAsked);
         Asked { gap_conflict, keeps_out }
     }
 }

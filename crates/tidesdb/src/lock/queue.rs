@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::mode::Mask;
 use super::owner::LockOwner;
+use crate::mutant::{self, Mutant};
 
 /// The value at which a count saturates; such a lock is kept to the end of the transaction.
 const STICKY: u16 = u16::MAX;
@@ -132,6 +133,9 @@ impl Queue {
 
     /// True if a grant conflicts with `want`, apart from the one with the mode `own`.
     fn conflicts_with_others(&self, want: Mask, own: Mask) -> bool {
+        if want == Mask::X && mutant::is(Mutant::SecondExclusive) {
+            return false;
+        }
         let against = want.conflicts();
         (0..Mask::BITS).any(|bit| against.has_bit(bit) && self.count[bit] > u32::from(own.has_bit(bit)))
     }

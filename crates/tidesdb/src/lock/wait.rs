@@ -15,6 +15,7 @@ use super::shard::{EntryId, EntryPlace, FamilyLocks, Shard};
 use super::wait_cell::{Outcome, Woken};
 use super::Policy;
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 
 /// State under the wait latch.
 #[derive(Default)]
@@ -31,7 +32,7 @@ pub(super) struct Wakes(Vec<Arc<LockOwner>>);
 impl Wakes {
     /// Wakes the owners.
     pub(super) fn send(self) {
-        for owner in self.0 {
+        for owner in self.0.into_iter().filter(|_| !mutant::is(Mutant::WaiterNotWoken)) {
             owner.wait_cell.wake();
         }
     }
@@ -170,6 +171,7 @@ impl LockManager {
 
     fn park(&self, owner: &LockOwner, began: u64, limit: Option<Duration>) -> Woken {
         owner.wait_cell.park(|| {
+            let limit = limit.filter(|_| !mutant::is(Mutant::DeadlineIgnored));
             let limit = u64::try_from(limit?.as_micros()).unwrap_or(u64::MAX);
             let gone = self.clock.now_micros().saturating_sub(began);
             Some(Duration::from_micros(limit.saturating_sub(gone)))
@@ -186,7 +188,8 @@ impl LockManager {
         told: &mut Vec<(Deadlock, Pinned)>,
     ) {
         // A cycle takes two waits.
-        while waits.waiting > 1 && owner.wait_cell.decided().is_none() {
+        while waits.waiting > 1 && owner.wait_cell.decided().is_none() && !mutant::is(Mutant::DeadlockUnseen)
+        {
             let found = waits.search.run(owner);
             self.counters.chain_max.fetch_max(found.depth, Relaxed);
             let Some(victim) = victim(&found.cycle) else { return };

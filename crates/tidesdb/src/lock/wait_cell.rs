@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::mutant::{self, Mutant};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// How another thread ended a wait.
@@ -85,10 +86,12 @@ impl WaitCell {
     /// remaining time, or `None` for "no limit".
     pub(super) fn park(&self, mut left: impl FnMut() -> Option<Duration>) -> Woken {
         let mut state = self.lock();
+        let mut looks = !mutant::is(Mutant::DecisionUnseen);
         loop {
-            if let Some(outcome) = state.outcome {
+            if let Some(outcome) = state.outcome.filter(|_| looks) {
                 return Woken::Decided(outcome);
             }
+            looks = true;
             if state.killed {
                 return Woken::Killed;
             }

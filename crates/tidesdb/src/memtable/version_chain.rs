@@ -17,6 +17,7 @@ use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use crate::cache::work;
+use crate::mutant::{self, Mutant};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sync::SpinWait;
 use crate::types::{Entry, Kind, Seq};
@@ -265,7 +266,7 @@ impl Chain {
     fn cut(&self, oldest_snapshot: Seq) -> u32 {
         let mut steps = 0;
         let mut version = self.head();
-        while version.seq() > oldest_snapshot {
+        while version.seq() > oldest_snapshot && !mutant::is(Mutant::ChainCutUnderSnapshot) {
             steps += 1;
             match version.next() {
                 Some(next) => version = next,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::format::coding::varint_len;
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
 use crate::types::{CountEffect, FamilyId, Kind, Seq};
@@ -205,7 +206,7 @@ impl CommitBatch {
             let at = self.cursor.load(Ordering::Acquire);
             let Some(change) = self.changes.get(at) else { break };
             let key = &self.body[change.key.clone()];
-            if !change.kind.is_tombstone() {
+            if !change.kind.is_tombstone() && !mutant::is(Mutant::DeadRangeKeepsRow) {
                 ordered.deleted_ranges.put(change.family, key);
             }
             ordered.memtable.tree_or_create(change.family).insert_counted(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::store::view::{Flushable, ReadView};
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
@@ -130,7 +131,7 @@ impl Store {
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
         let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
         // All records of the fresh one are written after this.
-        let log_from = self.wal.written_lsn().segment();
+        let log_from = self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
             state.log_from.insert(fresh.id(), log_from);
             self.push_sealed(
@@ -139,6 +140,9 @@ impl Store {
                 vec![Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq }],
             );
         });
+        if mutant::is(Mutant::FlushNotTold) {
+            return;
+        }
         self.memtables.changed.notify_all();
     }
 

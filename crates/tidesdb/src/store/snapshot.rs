@@ -6,6 +6,7 @@
 //! it is above its sequence number. Either the scanner sees the slot, or the taker sees the scan bound.
 
 use crate::iter::LiveSnapshots;
+use crate::mutant::{self, Mutant};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use crate::sync::Mutex;
 use crate::types::Seq;
@@ -69,7 +70,7 @@ impl Snapshots {
             let seq = visible_seq();
             self.slots[index as usize].swap(seq, SeqCst);
             in_order();
-            if self.scan_bound.load(SeqCst) <= seq {
+            if self.scan_bound.load(SeqCst) <= seq || mutant::is(Mutant::SlotNotAskedAgain) {
                 return Some(SnapshotSlot { index, seq });
             }
         }
@@ -101,9 +102,11 @@ impl Snapshots {
         if let Some(_one) = self.scanning.try_lock() {
             // Not the bound that is there: a flush's or a merge's passes what the log can still lose.
             let newest = newest();
+            let early = mutant::is(Mutant::FloorAfterScan).then(|| self.live(|_| {}));
             self.scan_bound.fetch_max(newest, SeqCst);
             in_order();
-            let oldest = self.live(|_| {});
+            let oldest = early.unwrap_or_else(|| self.live(|_| {}));
+            let oldest = if mutant::is(Mutant::OldestIgnoresSlots) { newest } else { oldest };
             self.oldest_snapshot.fetch_max(oldest.min(newest), SeqCst);
         }
         self.oldest_snapshot()
@@ -124,6 +127,9 @@ impl Snapshots {
         let scan_bound = visible_seq;
         let mut held = Vec::new();
         self.live(|seq| held.push(seq));
+        if mutant::is(Mutant::SnapshotsUnseenByFlush) {
+            held.clear();
+        }
         held.sort_unstable();
         held.dedup();
         LiveSnapshots { scan_bound, held, ..LiveSnapshots::default() }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::iter::{InternalIterator, KeyRange};
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::store::sealed_runs::CommittedRuns;
 use crate::table::hash_key;
 use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq};
@@ -93,7 +94,7 @@ impl ReadView {
             copy(entry.value);
             return Ok(Some((entry.seq, entry.kind)));
         }
-        for flushable in &self.sealed {
+        for flushable in self.sealed.iter().skip(usize::from(mutant::is(Mutant::SealedUnread))) {
             if let Flushable::Memtable(memtable) = flushable {
                 if let Some(entry) = memtable.get(family, key, snapshot) {
                     copy(entry.value);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
+use crate::mutant::{self, Mutant};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{spin_loop, Mutex};
 use crate::types::Seq;
@@ -98,7 +99,8 @@ impl<T: Work> VisibleSeq<T> {
                 return visible_seq;
             }
             let mut place = self.place(next).lock();
-            let finished = place.as_ref().is_some_and(|work| work.is_done() && work.seq() == Some(next));
+            let is_done = |work: &T| work.is_done() || mutant::is(Mutant::VisibleBeforeDone);
+            let finished = place.as_ref().is_some_and(|work| is_done(work) && work.seq() == Some(next));
             if !finished {
                 // Either it is not in yet, or another thread has moved the visible sequence meanwhile.
                 let now = self.visible_seq.load(Ordering::Acquire);

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::block::DecodeError;
 use crate::format::coding::u32_at;
+use crate::mutant::{self, Mutant};
 
 const LINE: usize = 64;
 const LINE_BITS: usize = LINE * 8;
@@ -125,6 +126,9 @@ pub(super) fn check(payload: &[u8]) -> Result<(), DecodeError> {
 /// False if `hash` is certainly not in the filter.
 #[inline]
 pub(super) fn may_contain(payload: &[u8], hash: u64) -> Result<bool, DecodeError> {
+    if mutant::is(Mutant::FilterSaysNo) && hash % 64 == 0 {
+        return Ok(false);
+    }
     let (probes, lines) = shape(payload)?;
     let line = &payload[line_of(hash, lines) * LINE..][..LINE];
     Ok(bits_of(hash, probes).all(|(byte, bit)| line[byte] & bit != 0))

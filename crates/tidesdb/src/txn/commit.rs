@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::options::SyncMode;
 use crate::store::commit_batch::CommitBatch;
 use crate::store::memtables::Sealed;
@@ -414,7 +415,9 @@ impl Transactions {
         let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(|| self.store.env.clock.now());
         let oldest_snapshot = self.store.snapshots.oldest_snapshot();
         prepared.batch.apply(oldest_snapshot);
-        self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
+        if !mutant::is(Mutant::AnsweredBeforeVisible) {
+            self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
+        }
         if ordered.seq % OLDEST_SNAPSHOT_EVERY == 0 {
             self.store.refresh_oldest_snapshot();
         }
@@ -456,7 +459,10 @@ impl Transactions {
     }
 
     fn wait_logged(&self, ticket: Ticket, sync: SyncMode, defer_sync: bool) -> Result<()> {
-        if sync == SyncMode::Full && !defer_sync {
+        if mutant::is(Mutant::CommitAnsweredUnwritten) {
+            return Ok(());
+        }
+        if sync == SyncMode::Full && !defer_sync && !mutant::is(Mutant::CommitAnsweredUnsynced) {
             self.store.wal.wait_durable(ticket)
         } else {
             self.store.wal.wait_written(ticket)

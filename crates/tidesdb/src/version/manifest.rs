@@ -16,6 +16,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::io::{Disk, File, OpenMode};
+use crate::mutant::{self, Mutant};
 use crate::types::FileNo;
 
 use super::edit::Edit;
@@ -112,7 +113,9 @@ impl ManifestWriter {
         let allocated = reserved(len);
         file.allocate(allocated)?;
         file.write_at(&bytes, 0)?;
-        file.sync_data()?;
+        if !mutant::is(Mutant::NewManifestUnsynced) {
+            file.sync_data()?;
+        }
         disk.sync_dir(dir)?;
         Ok(ManifestWriter { file, number, ordinal: 1, len, allocated, snapshot_len: len, failed: false })
     }
@@ -160,7 +163,9 @@ impl ManifestWriter {
         }
         self.failed = true;
         self.file.write_at(&bytes, self.len)?;
-        self.file.sync_data()?;
+        if !mutant::is(Mutant::ManifestUnsynced) {
+            self.file.sync_data()?;
+        }
         self.failed = false;
         self.len += bytes.len() as u64;
         self.ordinal += 1;
@@ -209,9 +214,14 @@ pub fn set_current(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<()> {
     let temporary = dir.join(CURRENT_TMP);
     let file = disk.open(&temporary, OpenMode::Create)?;
     file.write_at(line.as_bytes(), 0)?;
-    file.sync_data()?;
+    if !mutant::is(Mutant::CurrentUnsynced) {
+        file.sync_data()?;
+    }
     drop(file);
     disk.rename(&temporary, &dir.join(CURRENT))?;
+    if mutant::is(Mutant::CurrentDirUnsynced) {
+        return Ok(());
+    }
     disk.sync_dir(dir)
 }
 

@@ -19,6 +19,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::host::{HashMap, HashSet};
 use crate::io::{DirectoryLock, Disk};
+use crate::mutant::{self, Mutant};
 use crate::sync::Mutex;
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -373,6 +374,9 @@ impl VersionSet {
             }
         };
         edit.deleted_files = plan.dead.clone();
+        if mutant::is(Mutant::UnlinkedBeforeEdit) {
+            plan.dead.iter().try_for_each(|&number| self.tables.remove(number))?;
+        }
         if let Err(failure) = self.write(writer, &edit) {
             match failure.begun {
                 true => writer.limbo.extend(offered),

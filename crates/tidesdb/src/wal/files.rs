@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use super::segment::{file_path, log_dir, SegmentHeader, SEGMENT_HEADER};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, OpenMode};
+use crate::mutant::{self, Mutant};
 use crate::sync::Mutex;
 use crate::types::{FileNo, LogSegment};
 
@@ -164,8 +165,10 @@ impl Files {
         }
         let header = SegmentHeader { id, epoch: self.epoch, size: self.size, first: self.first };
         file.write_at(&header.encode(), 0)?;
-        file.sync_data()?;
-        if preparing.unsynced_entry {
+        if !mutant::is(Mutant::SegmentUnsynced) {
+            file.sync_data()?;
+        }
+        if preparing.unsynced_entry && !mutant::is(Mutant::LogDirUnsynced) {
             self.disk.sync_dir(&log_dir(&self.store))?;
             preparing.unsynced_entry = false;
         }

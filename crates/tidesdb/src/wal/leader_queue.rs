@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use crate::mutant::{self, Mutant};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{current, park_timeout, Mutex, Thread};
 
@@ -119,7 +120,7 @@ impl LeaderQueue {
         // One that is not done goes first: it works while the others wake.
         let next = state.sleepers.iter().position(|s| s.ticket > done);
         let mut next_leader = next.map(|at| state.sleepers.swap_remove(at).thread);
-        loop {
+        while !mutant::is(Mutant::SyncFollowersNotWoken) {
             let mut woken: [Option<Thread>; WAKE_AT_ONCE] = Default::default();
             let mut n = 0;
             let mut at = 0;

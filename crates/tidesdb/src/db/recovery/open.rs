@@ -32,6 +32,7 @@ use crate::host::HashSet;
 use crate::io::{DirectoryLock, OverlayDisk};
 use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
+use crate::mutant::{self, Mutant};
 use crate::options::{LogLevel, Options, RememberedStore};
 use crate::store::family::Family;
 use crate::store::memtables::Memtables;
@@ -181,6 +182,9 @@ impl<'a> Recovery<'a> {
         let replayed = replay.finish(&self.versions)?;
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
+        if mutant::is(Mutant::ReplayLosesRuns) {
+            self.remove_files_but(HashSet::default());
+        }
         // What the log does not name either takes up space that the flush may need.
         self.remove_files_but(&replayed.run_files | &replayed.rolled_back_files);
         Ok((replayed, summary))

@@ -9,6 +9,7 @@ use super::{look_for_kill, Cursor, CursorState, Next};
 use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
+use crate::mutant::{self, Mutant};
 use crate::ttl::{expiry_of, EXPIRY_LEN};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Kind, Seq};
@@ -89,6 +90,7 @@ impl Cursor {
         };
         // The snapshot's version of the key comes next.
         let is_first = self.merged.both_versions && next == Next::Both;
+        let is_first = is_first || (next == Next::Both && mutant::is(Mutant::OwnRowTwice));
         if next != Next::Own && !is_first {
             if self.position.forward {
                 merge.next()?;

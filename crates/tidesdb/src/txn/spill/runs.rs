@@ -10,6 +10,7 @@ use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{InternalIterator, VersionIterator};
 use crate::lock::LockOwner;
+use crate::mutant::{self, Mutant};
 use crate::store::Store;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
 use crate::txn::write_batch::Changes;
@@ -97,6 +98,9 @@ impl SpilledRun {
 
     /// Makes the files' bytes durable. After an error their content must be written anew.
     pub(super) fn sync(&self) -> Result<()> {
+        if mutant::is(Mutant::RunUnsynced) {
+            return Ok(());
+        }
         let synced = self.files.iter().try_for_each(|(_, handle)| handle.sync_data());
         synced.inspect_err(|_| self.set_unsynced())
     }
@@ -143,7 +147,7 @@ impl Runs {
             return Ok(None);
         }
         let hash = hash_key(key);
-        for run in self.list.iter().rev() {
+        for run in self.list.iter().rev().skip(usize::from(mutant::is(Mutant::NewestRunUnread))) {
             let Some(table) = run.table(family) else { continue };
             if let Some(hit) = table.get(key, hash, last_stamp(run.limit))? {
                 return Ok(Some(hit));
@@ -185,7 +189,7 @@ impl Runs {
     /// Undoes every change after `ordinal`.
     pub(crate) fn cut_back(&mut self, ordinal: u64) {
         let Some(last) = self.list.last() else { return };
-        if last.limit <= ordinal {
+        if last.limit <= ordinal || mutant::is(Mutant::RollbackKeepsRuns) {
             return;
         }
         self.changes += 1;

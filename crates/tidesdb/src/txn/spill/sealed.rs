@@ -9,6 +9,7 @@ use crate::flush::table_files::{large_table_bound, TableFiles};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::LockOwner;
+use crate::mutant::{self, Mutant};
 use crate::store::sealed_runs::{SealedRuns, SealedTable, MAX_RUNS};
 use crate::store::Store;
 use crate::txn::write_batch::Changes;
@@ -106,6 +107,9 @@ impl SealedRuns {
         };
         sealed.tables.extend(written.into_iter().map(table));
         sealed.files.extend(new.values().cloned());
+        if mutant::is(Mutant::RunDirUnsynced) {
+            return Ok(sealed);
+        }
         let synced = store.versions.table_files().sync();
         synced.inspect_err(|_| runs.list.iter().for_each(SpilledRun::set_unsynced))?;
         Ok(sealed)

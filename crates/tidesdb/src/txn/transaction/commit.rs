@@ -3,6 +3,7 @@
 use super::published::Part;
 use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::options::SyncMode;
 use crate::txn::commit::PreparedCommit;
 use crate::txn::prepared::XaPrepared;
@@ -121,6 +122,9 @@ impl Transaction {
         }
         self.resume()?;
         self.order();
+        if mutant::is(Mutant::UnlockedBeforeEnd) {
+            self.transactions.locks.unlock_all(&self.owner);
+        }
         let result = match self.outcome.prepared.take() {
             Some(prepared) => self.transactions.finish(prepared, defer_sync),
             None => Ok(()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Isolation, OnMissing, Transaction};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Policy, TableMode};
+use crate::mutant::{self, Mutant};
 use crate::store::family::Family;
 use crate::txn::cursor::gap_around;
 use crate::types::{FamilyId, MAX_KEY_LEN};
@@ -149,7 +150,8 @@ impl Transaction {
         on_missing: OnMissing,
         newly_locked: bool,
     ) -> Result<bool> {
-        if on_missing == OnMissing::Forget || self.options.isolation < Isolation::RepeatableRead {
+        let forgets = on_missing == OnMissing::Forget || mutant::is(Mutant::MissingKeyNotKept);
+        if forgets || self.options.isolation < Isolation::RepeatableRead {
             if newly_locked {
                 self.unlock_key(family, key, mode);
             }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::store::snapshot::SnapshotSlot;
 use crate::store::ttl_clock::ViewSecond;
 use crate::types::{FamilyId, RowCount, Seq, MAX_SEQ};
@@ -132,7 +133,7 @@ impl Transaction {
 
     /// The error if `seq` is newer than the transaction's snapshot (`docs/protocols.md` 4.4).
     pub(crate) fn check_unchanged(&self, seq: Seq) -> Result<()> {
-        if self.options.isolation < Isolation::RepeatableRead {
+        if self.options.isolation < Isolation::RepeatableRead || mutant::is(Mutant::SnapshotConflictUnseen) {
             return Ok(());
         }
         match &self.snapshots.transaction {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Isolation, Transaction};
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::txn::write_batch::Mark;
 
 /// A savepoint of a transaction.
@@ -60,6 +61,9 @@ impl Transaction {
         };
         let mark = self.undo.savepoints[at].1;
         self.undo.savepoints.truncate(at + 1);
+        if mutant::is(Mutant::SavepointKeepsChanges) {
+            return Ok(());
+        }
         self.cut_back(mark);
         if mark < self.undo.statement {
             self.undo.statement = mark;
@@ -110,6 +114,9 @@ impl Transaction {
     /// Undoes the statement's changes. Its locks stay, but for those on keys only in its files: a statement
     /// that fills the disk frees its space.
     pub fn statement_rollback(&mut self) {
+        if mutant::is(Mutant::StatementKeepsChanges) {
+            return self.end_statement_snapshot();
+        }
         self.cut_back(self.undo.statement);
         if self.batch.forget_cut(self.undo.cut_before_statement) {
             if !self.options.unlocked {

@@ -7,6 +7,7 @@ use super::locking::check_key;
 use super::{Change, ChangeKind, Transaction};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
+use crate::mutant::{self, Mutant};
 use crate::store::family::Family;
 use crate::store::pressure::LARGE_BATCH;
 use crate::ttl::EXPIRY_LEN;
@@ -231,6 +232,7 @@ impl Transaction {
         let later = entry && self.options.single_statement && !self.batch.runs().is_empty();
         let kept = matches!(change.kind, ChangeKind::KeepEntry(_));
         let lock = change.lock && !self.options.unlocked && !later && !kept;
+        let lock = lock && !mutant::is(Mutant::WriteWithoutLock);
         if lock {
             let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
             // A key under a lock on the table was not looked at when that was taken.
@@ -257,7 +259,10 @@ impl Transaction {
                     // The entries of a new index are as old as the rows it was made from, and those have been compared.
                     let made = seq <= family.created_seq();
                     let unchanged = if made { Ok(()) } else { self.check_unchanged(seq) };
-                    if insert && self.is_taken(family.id(), key, kind)? {
+                    if insert
+                        && self.is_taken(family.id(), key, kind)?
+                        && !mutant::is(Mutant::DuplicateUnseen)
+                    {
                         return Err(Error::Duplicate);
                     }
                     unchanged?;

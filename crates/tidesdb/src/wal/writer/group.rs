@@ -13,6 +13,7 @@ use super::shared::Core;
 use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::sync::SleepMutexGuard;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
@@ -68,11 +69,12 @@ impl Core {
         let mut result = Ok(());
         for (record, reserved) in &taken {
             bytes += reserved;
+            end.ticket += u64::from(mutant::is(Mutant::TicketBeforeBytes));
             result = self.append(end, record, durable);
             if result.is_err() {
                 break;
             }
-            end.ticket += 1;
+            end.ticket += u64::from(!mutant::is(Mutant::TicketBeforeBytes));
             end.seq = record.borrow().seq().unwrap_or(end.seq);
             self.write_if_long(end);
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::shared::Core;
 use super::Ticket;
 use crate::error::{Error, Result};
+use crate::mutant::{self, Mutant};
 use crate::wal::fullness::FullFor;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
@@ -73,6 +74,9 @@ impl Drop for LogSpace {
         if self.bytes > 0 {
             let mut queue = self.core.queue.lock();
             queue.outstanding -= self.bytes;
+            if mutant::is(Mutant::LogRoomGivenBackTwice) {
+                queue.outstanding = queue.outstanding.wrapping_sub(self.bytes);
+            }
             queue.slots -= 1;
             if queue.waiting > 0 {
                 self.core.room.notify_all();

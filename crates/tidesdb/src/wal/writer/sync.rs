@@ -10,6 +10,7 @@ use super::shutdown::Stall;
 use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::format::units::Micros;
+use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
@@ -63,7 +64,8 @@ impl Core {
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
         let (begun, begun_us) = (self.clock.now(), self.clock.now_micros());
-        for segment in &dirty {
+        let first = if mutant::is(Mutant::OldSegmentUnsynced) { dirty.len().saturating_sub(1) } else { 0 };
+        for segment in dirty.iter().skip(first).filter(|_| !mutant::is(Mutant::LogUnsynced)) {
             segment.file.sync_data()?;
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         }
@@ -74,6 +76,9 @@ impl Core {
         {
             let mut progress = self.progress.lock();
             progress.durable_seq = seq;
+            if mutant::is(Mutant::SyncCoversLater) {
+                return Ok(progress.written);
+            }
         }
         self.durable_lsn.store(lsn.0, Ordering::Release);
         Ok(written)

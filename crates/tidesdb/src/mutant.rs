@@ -1,0 +1,116 @@
+//! Planted faults for `make mutants`, one at a time. Each breaks a rule of `docs/protocols.md`, and the simulation or a
+//! model of loom has to notice it. All other builds lack `cfg(mutants)`: [`is`] is the constant false there.
+
+#[cfg(all(mutants, not(any(simulation, loom))))]
+compile_error!("planted faults are for the simulation and for the models alone");
+
+macro_rules! mutants {
+    ($($name:ident: $what:literal,)*) => {
+        /// A planted fault.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutant {
+            $(#[doc = $what] $name,)*
+        }
+
+        /// All of them, each with its fault.
+        #[cfg(mutants)]
+        pub const MUTANTS: &[(Mutant, &str)] = &[$((Mutant::$name, $what),)*];
+    };
+}
+
+mutants! {
+    // Log.
+    LogUnsynced: "a group's sync of the log does nothing",
+    OldSegmentUnsynced: "a group's sync leaves out all dirty segments but the last",
+    SyncCoversLater: "a sync counts for records written after its begin",
+    SegmentUnsynced: "a new log segment's header is not synced",
+    LogDirUnsynced: "the directory entry of a new log segment is not synced",
+    TicketBeforeBytes: "a log write carries the ticket of a record that it begins",
+    CommitAnsweredUnsynced: "a FULL commit is answered once its record is written",
+    CommitAnsweredUnwritten: "a commit is answered while its record is queued",
+    CheckpointTooHigh: "a flush gives up log that the active memtable needs",
+    RotationForgetsLog: "a rotation holds the log from the segment after the present one",
+    UndecidedHoldsNoLog: "a flush gives up log with undecided batches",
+    LogReleasedBeforeEdit: "log segments are reused before the edit that gives them up",
+    InstallBeforeLog: "an edit makes commits reachable that the log may still lose",
+    LogRoomGivenBackTwice: "an unused reservation of log room is given back twice",
+    SyncFollowersNotWoken: "the leader of a sync wakes nobody",
+    // Manifest and files.
+    ManifestUnsynced: "an edit of the manifest is not synced",
+    NewManifestUnsynced: "a new manifest is not synced before it is in force",
+    CurrentUnsynced: "CURRENT is renamed into place before it is synced",
+    CurrentDirUnsynced: "the new name of CURRENT is not synced",
+    UnlinkedBeforeEdit: "inputs of a merge are unlinked before the edit without them",
+    FlushUnsynced: "the table files of a flush are not synced",
+    FlushDirUnsynced: "the directory entries of a flush's table files are not synced",
+    MergeUnsynced: "the table files of a merge are not synced",
+    MergeDirUnsynced: "the directory entries of a merge's table files are not synced",
+    RunUnsynced: "the runs of a spilled transaction are not synced by its prepare",
+    RunDirUnsynced: "the directory entries of a spilled transaction's runs are not synced",
+    // Recovery.
+    ReplaySkipsFirst: "recovery takes the first commit after the flushed ones for a flushed one",
+    ReplayLosesRuns: "recovery unlinks the runs that the log names",
+    // Flush and merge.
+    FlushBeforeCommits: "a flush does not wait for ordered commits of its memtable",
+    FlushNotTold: "a rotation tells the flush nothing",
+    FlushDropsTombstones: "a flush drops tombstones over runs below",
+    MergeDropsTombstones: "a merge drops tombstones over runs below",
+    SmallRunForgotten: "a flush removes a small run that it did not merge",
+    HeldVersionPruned: "flush and merge drop versions that a snapshot needs",
+    HeldTombstonePruned: "flush and merge drop a tombstone above the oldest snapshot",
+    SnapshotsUnseenByFlush: "flush and merge see no held snapshot",
+    MergeOldestFirst: "a merge takes a key's oldest version for its newest",
+    // Reads.
+    ReadOldestRun: "a scan takes the older of two runs with one key",
+    SealedUnread: "a point read leaves out the newest sealed memtable",
+    NewestRunUnread: "a spilled transaction's read leaves out the newest of its runs",
+    OwnRowTwice: "a scan gives the committed version after the own one",
+    FilterSaysNo: "a filter says no for one key of 64",
+    DeadRangeKeepsRow: "a key put into a range of deleted keys does not end it",
+    // Commit and snapshots.
+    VisibleBeforeDone: "the visible sequence passes a commit that is not in its memtable",
+    AnsweredBeforeVisible: "a commit is answered before it is visible",
+    UnlockedBeforeEnd: "a commit's locks go before it is in its memtable",
+    FloorAfterScan: "a scanner of snapshots announces its bound after it has read the slots",
+    SlotNotAskedAgain: "a taker of a snapshot does not look at the scanner's bound",
+    OldestIgnoresSlots: "the oldest snapshot is the newest commit",
+    ChainCutUnderSnapshot: "a chain is cut after its newest version",
+    SnapshotConflictUnseen: "a version newer than the snapshot is no conflict",
+    DuplicateUnseen: "an insertion does not look for a live committed row",
+    SavepointKeepsChanges: "a rollback to a savepoint undoes nothing",
+    StatementKeepsChanges: "a failed statement's changes stay",
+    RollbackKeepsRuns: "a rollback undoes nothing in runs",
+    // Locks.
+    WriteWithoutLock: "a change takes no lock on its key",
+    SecondExclusive: "an exclusive lock is granted next to others",
+    WaiterNotWoken: "a granted waiter is not woken",
+    DecisionUnseen: "a waiter sleeps without a look at a decision that is there",
+    DeadlockUnseen: "no deadlock is looked for",
+    DeadlineIgnored: "a wait for a lock has no end",
+    MissingKeyNotKept: "a locking read of a missing key keeps nothing",
+    RangeNotKept: "a locking scan keeps no range",
+    RangeNotAsked: "an exclusive lock is granted under another's range",
+}
+
+/// The environment variable with the name of the planted fault.
+#[cfg(mutants)]
+pub const VARIABLE: &str = "TIDESDB_MUTANT";
+
+/// True if this fault is planted in this process.
+#[cfg(mutants)]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    static PLANTED: std::sync::OnceLock<Option<Mutant>> = std::sync::OnceLock::new();
+    let planted = PLANTED.get_or_init(|| {
+        let name = std::env::var(VARIABLE).ok()?;
+        let found = MUTANTS.iter().find(|(mutant, _)| format!("{mutant:?}") == name);
+        Some(found.unwrap_or_else(|| panic!("{VARIABLE}={name}: there is no such fault")).0)
+    });
+    *planted == Some(mutant)
+}
+
+/// False: this build has no planted faults.
+#[cfg(not(mutants))]
+#[inline(always)]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}
