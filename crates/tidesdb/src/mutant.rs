@@ -34,6 +34,8 @@ mutants! {
     LogReleasedBeforeEdit: "log segments are reused before the edit that gives them up",
     InstallBeforeLog: "an edit makes commits reachable that the log may still lose",
     LogRoomGivenBackTwice: "an unused reservation of log room is given back twice",
+    LogSyncErrorIgnored: "a failed sync of the log counts as one",
+    LogWriteErrorIgnored: "a failed write of the log counts as one",
     SyncFollowersNotWoken: "the leader of a sync wakes nobody",
     // Manifest and files.
     ManifestUnsynced: "an edit of the manifest is not synced",
@@ -42,6 +44,7 @@ mutants! {
     CurrentDirUnsynced: "the new name of CURRENT is not synced",
     UnlinkedBeforeEdit: "inputs of a merge are unlinked before the edit without them",
     FlushUnsynced: "the table files of a flush are not synced",
+    FlushSyncErrorIgnored: "a failed sync of a flush's table file counts as one",
     FlushDirUnsynced: "the directory entries of a flush's table files are not synced",
     MergeUnsynced: "the table files of a merge are not synced",
     MergeDirUnsynced: "the directory entries of a merge's table files are not synced",
@@ -59,6 +62,7 @@ mutants! {
     HeldVersionPruned: "flush and merge drop versions that a snapshot needs",
     HeldTombstonePruned: "flush and merge drop a tombstone above the oldest snapshot",
     SnapshotsUnseenByFlush: "flush and merge see no held snapshot",
+    DamagedRunMerged: "a merge goes on without the rest of a run that it cannot read",
     MergeOldestFirst: "a merge takes a key's oldest version for its newest",
     // Reads.
     ReadOldestRun: "a scan takes the older of two runs with one key",
@@ -74,6 +78,7 @@ mutants! {
     FloorAfterScan: "a scanner of snapshots announces its bound after it has read the slots",
     SlotNotAskedAgain: "a taker of a snapshot does not look at the scanner's bound",
     OldestIgnoresSlots: "the oldest snapshot is the newest commit",
+    FloorPastLog: "the oldest snapshot passes what the log may still lose",
     ChainCutUnderSnapshot: "a chain is cut after its newest version",
     SnapshotConflictUnseen: "a version newer than the snapshot is no conflict",
     DuplicateUnseen: "an insertion does not look for a live committed row",
@@ -106,6 +111,11 @@ pub(crate) fn is(mutant: Mutant) -> bool {
         Some(found.unwrap_or_else(|| panic!("{VARIABLE}={name}: there is no such fault")).0)
     });
     *planted == Some(mutant)
+}
+
+/// What goes on after an error where this fault is planted, and with the error elsewhere.
+pub(crate) fn pass<E>(mutant: Mutant) -> impl FnOnce(E) -> Result<(), E> {
+    move |error| if is(mutant) { Ok(()) } else { Err(error) }
 }
 
 /// False: this build has no planted faults.

@@ -53,6 +53,15 @@ mod os {
     pub(crate) use std::sync::{atomic, Arc};
     pub(crate) use std::thread::{current, park_timeout, yield_now, Thread};
 
+    /// A place where another thread may come in between, for the simulation: it changes coroutines elsewhere only at waits,
+    /// locks and calls to the disk.
+    #[inline(always)]
+    pub(crate) fn point() {}
+
+    /// Tells the simulation of an event, and nobody else.
+    #[inline(always)]
+    pub(crate) fn note(_kind: &'static str) {}
+
     /// A guard that keeps its mutex alive.
     pub(crate) type ArcMutexGuard<T> = parking_lot::ArcMutexGuard<parking_lot::RawMutex, T>;
 
@@ -224,6 +233,10 @@ mod model {
             yield_now();
         }
     }
+
+    pub(crate) fn note(_kind: &'static str) {}
+
+    pub(crate) fn point() {}
 
     pub(crate) fn park_timeout(_limit: Duration) {
         loom::thread::park();

@@ -9,6 +9,7 @@ use crate::io::File;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
 use crate::options::FamilyOptions;
+use crate::sync::note;
 use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
@@ -76,6 +77,7 @@ pub fn compact(
     target_file_size: u64,
     task: &Task,
 ) -> Result<Compacted> {
+    note(task.reason.event());
     let inputs = find(levels, task.from, &task.inputs)?;
     let overlaps = find(levels, task.to, &task.overlaps)?;
     let mut done = Compacted::default();
@@ -353,6 +355,7 @@ pub fn rewrite_sparse(
     task: &SparseTask,
     family: &dyn Fn(FamilyId) -> Option<FamilyOptions>,
 ) -> Result<Compacted> {
+    note("merge: file with dead tables");
     let mut done = Compacted::default();
     let mut files = TableFiles::new(context.versions, context.large_table);
     for (level, table) in &task.tables {

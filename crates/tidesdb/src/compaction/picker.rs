@@ -43,7 +43,7 @@ const BASE_LEVEL0_FACTOR: u64 = 4;
 pub const GRANDPARENT_FACTOR: u64 = 10;
 
 /// Least number of entries of a table rewritten for its dead versions.
-const GARBAGE_MIN_ENTRIES: u64 = 256;
+const GARBAGE_MIN_ENTRIES: u64 = if cfg!(simulation) { 16 } else { 256 };
 
 /// The picker's view of a table.
 #[derive(Clone, Debug)]
@@ -149,6 +149,22 @@ pub enum Reason {
     Expired,
     /// Requested by a caller.
     Manual,
+}
+
+impl Reason {
+    /// Its event, for the simulation.
+    pub(super) fn event(self) -> &'static str {
+        match self {
+            Reason::Level0 => "merge: level 0",
+            Reason::Level0Small => "merge: level 0, small runs",
+            Reason::Level0Waiting => "merge: level 0, way blocked",
+            Reason::LevelFull => "merge: full level",
+            Reason::Tombstones => "merge: tombstones",
+            Reason::DeadVersions => "merge: dead versions",
+            Reason::Expired => "merge: expired",
+            Reason::Manual => "merge: manual",
+        }
+    }
 }
 
 /// A compaction to run.

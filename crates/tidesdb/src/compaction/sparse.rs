@@ -18,7 +18,7 @@ use crate::version::FileUse;
 pub const DEAD_SHARE: u64 = 16;
 
 /// ... or at most this many: fewer are not worth a file operation.
-pub const DEAD_FLOOR: u64 = 1 << 20;
+pub const DEAD_FLOOR: u64 = if cfg!(simulation) { 8 << 10 } else { 1 << 20 };
 
 /// Microseconds since the last flush after which a store without running jobs is settled.
 pub const SETTLED_AFTER_US: u64 = 5_000_000;

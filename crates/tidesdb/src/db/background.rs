@@ -17,7 +17,7 @@ use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
-use crate::sync::Mutex;
+use crate::sync::{note, point, Mutex};
 use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 use crate::wal::FullFor;
@@ -292,6 +292,7 @@ impl Maintenance {
     pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
         let live = |family| self.store.catalog.is_live(family);
         self.log_before_install(runs.id())?;
+        note("edit: runs");
         self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
@@ -304,6 +305,9 @@ impl Maintenance {
         self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
         let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
+        if !copies.is_empty() {
+            note("log: prepared copied");
+        }
         if !mutant::is(Mutant::InstallBeforeLog) {
             self.store.wal.sync_all()?;
         }
@@ -326,7 +330,9 @@ impl Maintenance {
         if mutant::is(Mutant::LogReleasedBeforeEdit) {
             self.store.wal.release_before(needed_from);
         }
+        point();
         self.store.install_with(edit, |generation| generation > upto)?;
+        point();
         {
             let mut state = self.store.memtables.state.lock();
             state.sealed.retain(|sealed| sealed.flushable.id() > upto);

@@ -15,6 +15,7 @@ use crate::flush::table_files::large_table_bound;
 use crate::host::HashSet;
 use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;
+use crate::sync::point;
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle};
 
@@ -162,6 +163,7 @@ impl Maintenance {
                 error => self.note_failed(picked.family, &files, error),
             })?;
             self.account(&done);
+            point();
             self.store.install(done.edit).inspect_err(note_full)?;
             no_space.forget(picked.family);
             if !picked.task.moves {
@@ -301,6 +303,7 @@ impl Maintenance {
             // Files that it has begun are nobody's.
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
+            point();
             self.store.install(done.edit)?;
             self.store.pressure.no_space.forget(family.id());
             self.reservations.set_aside().merged(family.id(), &task.held().files);

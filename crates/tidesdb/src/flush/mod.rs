@@ -18,6 +18,7 @@ use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
 use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::sync::note;
 use crate::table::SsTableOptions;
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
@@ -163,6 +164,9 @@ fn flush_once(
         flushed.reservations.extend(reservation);
         let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
             input.memtables.iter().rev().filter_map(|g| g.version_iter(family)).collect();
+        if !small.is_empty() {
+            note("merge: small runs in a flush");
+        }
         for run in &small {
             if !mutant::is(Mutant::SmallRunForgotten) {
                 iterators.push(Box::new(run.version_iter()));

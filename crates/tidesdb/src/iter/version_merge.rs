@@ -103,6 +103,11 @@ impl VersionIterator for MergingVersionIterator<'_> {
     fn next(&mut self) -> Result<()> {
         let at = self.tree[0];
         let stepped = self.iterators[at].next();
+        if stepped.is_err() && mutant::is(Mutant::DamagedRunMerged) {
+            self.live[at] = false;
+            self.replay(at);
+            return Ok(());
+        }
         if stepped.is_err() {
             self.live.fill(false);
             return stepped;

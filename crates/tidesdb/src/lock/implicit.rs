@@ -97,7 +97,7 @@ struct MadeEntries {
 }
 
 /// Made entries of one owner before a sweep of those without waits.
-const SWEEP_MADE: usize = if cfg!(test) { 4 } else { 256 };
+const SWEEP_MADE: usize = if cfg!(any(test, simulation)) { 4 } else { 256 };
 
 impl MadeEntries {
     /// Releases the entries without waits, now and then. At most as many entries of ended waits stay as

@@ -10,6 +10,7 @@ use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
+use crate::sync::point;
 use crate::types::{CountEffect, FamilyId, Kind, Seq};
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
@@ -206,6 +207,7 @@ impl CommitBatch {
             let at = self.cursor.load(Ordering::Acquire);
             let Some(change) = self.changes.get(at) else { break };
             let key = &self.body[change.key.clone()];
+            point();
             if !change.kind.is_tombstone() && !mutant::is(Mutant::DeadRangeKeepsRow) {
                 ordered.deleted_ranges.put(change.family, key);
             }

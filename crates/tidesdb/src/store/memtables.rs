@@ -9,7 +9,7 @@ use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
 use crate::store::view::{Flushable, ReadView};
 use crate::store::Store;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{note, Condvar, Mutex};
 use crate::types::{MemtableId, Seq};
 use crate::wal::WaitLimit;
 
@@ -106,6 +106,7 @@ impl Store {
             let memtables =
                 state.sealed.iter().filter(|sealed| sealed.flushable.memtable().is_some()).count();
             if memtables < MAX_SEALED {
+                note("rotation: full memtable");
                 self.seal_active(&mut state);
                 continue;
             }
@@ -173,6 +174,7 @@ impl Store {
         let long = (self.live.write_buffer_size() as u64 * LONG_LOG)
             .max(u64::from(self.options.wal_segment_size) * LONG_LOG);
         if bytes >= long && state.sealed.len() < MAX_SEALED && !state.closing {
+            note("rotation: long log");
             self.seal_active(&mut state);
         }
     }
@@ -196,6 +198,7 @@ impl Store {
         let mut state = self.memtables.state.lock();
         let last = self.view.load().active.id();
         if self.view.load().active.bytes() > 0 {
+            note("rotation: asked for");
             self.seal_active(&mut state);
         }
         // Why an earlier attempt failed does not count: there may be space again.

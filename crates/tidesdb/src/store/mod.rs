@@ -37,6 +37,7 @@ use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::memtable::ArenaPool;
+use crate::mutant::{self, Mutant};
 use crate::options::live::LiveValues;
 use crate::options::{FamilyOptions, LogLevel, Options};
 use crate::store::catalog::Catalog;
@@ -305,6 +306,9 @@ impl Store {
 
     /// Recomputes the oldest snapshot. Commits the log could still lose hide no older version.
     pub(crate) fn refresh_oldest_snapshot(&self) -> Seq {
+        if mutant::is(Mutant::FloorPastLog) {
+            return self.snapshots.refresh_oldest_snapshot(|| self.pipeline.visible_seq());
+        }
         self.snapshots.refresh_oldest_snapshot(|| self.logged_seq())
     }
 

@@ -8,7 +8,7 @@
 use crate::iter::LiveSnapshots;
 use crate::mutant::{self, Mutant};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
-use crate::sync::Mutex;
+use crate::sync::{point, Mutex};
 use crate::types::Seq;
 
 /// Stands between the two accesses whose order is the protocol. The accesses are sequentially consistent;
@@ -68,8 +68,10 @@ impl Snapshots {
         self.used.fetch_max(index as usize + 1, SeqCst);
         loop {
             let seq = visible_seq();
+            point();
             self.slots[index as usize].swap(seq, SeqCst);
             in_order();
+            point();
             if self.scan_bound.load(SeqCst) <= seq || mutant::is(Mutant::SlotNotAskedAgain) {
                 return Some(SnapshotSlot { index, seq });
             }
@@ -105,6 +107,7 @@ impl Snapshots {
             let early = mutant::is(Mutant::FloorAfterScan).then(|| self.live(|_| {}));
             self.scan_bound.fetch_max(newest, SeqCst);
             in_order();
+            point();
             let oldest = early.unwrap_or_else(|| self.live(|_| {}));
             let oldest = if mutant::is(Mutant::OldestIgnoresSlots) { newest } else { oldest };
             self.oldest_snapshot.fetch_max(oldest.min(newest), SeqCst);
@@ -122,6 +125,7 @@ impl Snapshots {
     pub fn capture(&self, visible_seq: Seq) -> LiveSnapshots {
         self.scan_bound.fetch_max(visible_seq, SeqCst);
         in_order();
+        point();
         // The bound that this caller published: a later, higher one has not been followed by a scan of
         // this caller's.
         let scan_bound = visible_seq;

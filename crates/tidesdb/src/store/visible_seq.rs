@@ -16,7 +16,11 @@ use crate::sync::{spin_loop, Mutex};
 use crate::types::Seq;
 
 /// Turns of waiting for a batch's own thread before helping it.
-const PATIENCE: u32 = if cfg!(loom) { 0 } else { 64 };
+const PATIENCE: u32 = match cfg!(loom) {
+    true => 0,
+    false if cfg!(simulation) => 4,
+    false => 64,
+};
 
 /// A unit of ordered work.
 pub(super) trait Work {

@@ -6,6 +6,7 @@
 //! When nothing can go on and no wait has an end, nobody will ever wake them: the run fails and names each.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
@@ -330,6 +331,20 @@ pub fn unpark(task: TaskId) {
 /// The run's clock, in microseconds.
 pub fn now_micros() -> u64 {
     with(|run| run.now_us).unwrap_or(1_000_000)
+}
+
+thread_local! {
+    static NOTES: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The engine came to a place of this kind.
+pub fn note(kind: &'static str) {
+    NOTES.with(|notes| *notes.borrow_mut().entry(kind).or_default() += 1);
+}
+
+/// The kinds of places that it came to since the last call, and how often.
+pub fn take_notes() -> BTreeMap<&'static str, u64> {
+    NOTES.with(|notes| std::mem::take(&mut *notes.borrow_mut()))
 }
 
 /// A number by the run's seed.

@@ -14,6 +14,7 @@ use crate::store::memtables::Sealed;
 use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::view::Flushable;
+use crate::sync::{note, point};
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks::{self, PreparedLocks};
 use crate::txn::write_batch::WriteBatch;
@@ -21,13 +22,13 @@ use crate::txn::Transactions;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
 /// Batches above this size go to the log before `order`, to bound the work of a slot there.
-const LARGE_BATCH: usize = 1 << 20;
+const LARGE_BATCH: usize = if cfg!(simulation) { 4 << 10 } else { 1 << 20 };
 
 /// Longest wait for a place among the committers or for room in the log.
 pub(crate) const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// Commits between two checks of the snapshot slots.
-const OLDEST_SNAPSHOT_EVERY: u64 = 32;
+const OLDEST_SNAPSHOT_EVERY: u64 = if cfg!(simulation) { 4 } else { 32 };
 
 /// The clock is read for one commit in so many, by its sequence number.
 pub(crate) const COMMITS_PER_SAMPLE: u64 = 64;
@@ -383,6 +384,7 @@ impl Transactions {
     /// commits lie below the runs, later ones above. `marker` is room in the log.
     pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
         let mut state = self.store.memtables.state.lock();
+        note("rotation: runs");
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.
         let first = self.store.new_memtable_id();
         for _ in 1..runs.generations() {
@@ -413,8 +415,10 @@ impl Transactions {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
         let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(|| self.store.env.clock.now());
+        point();
         let oldest_snapshot = self.store.snapshots.oldest_snapshot();
         prepared.batch.apply(oldest_snapshot);
+        point();
         if !mutant::is(Mutant::AnsweredBeforeVisible) {
             self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
         }

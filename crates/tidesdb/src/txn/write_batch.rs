@@ -18,7 +18,7 @@ use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB. Tests reach splits and emptied chunks with few keys.
-const CHUNK: usize = if cfg!(test) { 4 } else { 256 };
+const CHUNK: usize = if cfg!(any(test, simulation)) { 4 } else { 256 };
 
 /// No entry.
 const NONE: u32 = u32::MAX;

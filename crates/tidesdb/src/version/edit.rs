@@ -2,6 +2,7 @@
 //! (`docs/format/manifest.md`). Plain data: `manifest.rs` frames and checksums an edit, `mod.rs` applies it.
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
+use crate::sync::note;
 use crate::table::{Expiries, SsTableMeta};
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
 use crate::wal::Cut;
@@ -119,6 +120,28 @@ mod tag {
 }
 
 impl Edit {
+    /// Tells the simulation its kinds.
+    pub(super) fn note(&self) {
+        let (adds, removes) = (!self.new_tables.is_empty(), !self.removed_tables.is_empty());
+        let (flushes, moves) = (self.last_generation.is_some(), self.new_files.is_empty());
+        let kinds = [
+            (!self.dropped_families.is_empty(), "edit: drops a family"),
+            (!self.row_counts.is_empty(), "edit: count of rows"),
+            (self.expiry_clock.is_some() || self.expiry_reserved.is_some(), "edit: expiry clock"),
+            (!self.options.is_empty(), "edit: option"),
+            (self.first_live_segment.is_some(), "edit: releases log"),
+            (self.log_forgotten_above.is_some(), "edit: forgets log"),
+            (!self.log_segments.is_empty(), "edit: lists a log segment"),
+            (!self.cuts.is_empty(), "edit: cut of the log"),
+            (flushes && adds, "edit: flush"),
+            (flushes && !adds, "edit: flush without tables"),
+            (!flushes && removes && adds && moves, "edit: moves a table"),
+            (!flushes && removes && adds && !moves, "edit: merge"),
+            (!flushes && removes && !adds, "edit: merge without tables"),
+        ];
+        kinds.iter().filter(|(is_one, _)| *is_one).for_each(|(_, kind)| note(kind));
+    }
+
     /// Appends the encoded payload to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();

@@ -386,6 +386,7 @@ impl VersionSet {
             return Err(failure.error);
         }
 
+        edit.note();
         writer.state.apply(&edit);
         writer.dropped.extend(&edit.dropped_families);
         plan.install(&mut writer.files);

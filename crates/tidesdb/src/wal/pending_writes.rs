@@ -18,10 +18,14 @@ use std::time::Duration;
 
 use super::writer::Ticket;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{spin_loop, Arc, SleepCondvar, SleepMutex};
+use crate::sync::{note, spin_loop, Arc, SleepCondvar, SleepMutex};
 
 /// Checks of `done` before a thread repeats another's write: about the time of a small `pwrite`.
-const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
+const LOOKS: u32 = match cfg!(loom) {
+    true => 0,
+    false if cfg!(simulation) => 4,
+    false => 200,
+};
 
 /// Longest sleep between two checks for a shutdown.
 const LOOK: Duration = Duration::from_secs(1);
@@ -248,6 +252,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
         let no_room = pending.no_room.swap(false, Ordering::Relaxed);
         if pending.log_write.is_small() || no_room {
+            note("log: written again");
             drop(state);
             self.write(token, &pending);
             return true;

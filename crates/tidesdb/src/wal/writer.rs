@@ -85,7 +85,7 @@ impl Default for WalOptions {
             sync_mode: SyncMode::Full,
             sync_interval: Duration::from_millis(128),
             max_outstanding: 256 << 20,
-            write_at: 1 << 20,
+            write_at: if cfg!(simulation) { 4 << 10 } else { 1 << 20 },
             background: true,
             log: None,
         }

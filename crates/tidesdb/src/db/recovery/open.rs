@@ -38,6 +38,7 @@ use crate::store::family::Family;
 use crate::store::memtables::Memtables;
 use crate::store::view::{Flushable, ReadView};
 use crate::store::{Store, StoreParts};
+use crate::sync::note;
 use crate::table::TableStore;
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
@@ -180,6 +181,7 @@ impl<'a> Recovery<'a> {
             visit,
         )?;
         let replayed = replay.finish(&self.versions)?;
+        note_replayed(&replayed, &summary);
         self.newest =
             replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
         if mutant::is(Mutant::ReplayLosesRuns) {
@@ -293,6 +295,7 @@ impl<'a> Recovery<'a> {
                 self.remove_files_but(replayed.run_files);
             }
         } else {
+            note("recovery: cut of a full disk");
             full_disk::cut_log(&*self.env.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
@@ -336,6 +339,18 @@ impl<'a> Recovery<'a> {
         opened.tell(&store);
         Ok(Db { store, transactions, maintenance, background })
     }
+}
+
+/// Tells the simulation what the log had.
+fn note_replayed(replayed: &Replayed, summary: &RecoveredSummary) {
+    let runs = replayed.flushables.iter().any(|flushable| flushable.memtable().is_none());
+    let kinds = [
+        (!replayed.flushables.is_empty(), "recovery: flush"),
+        (runs, "recovery: runs"),
+        (!replayed.prepared.is_empty(), "recovery: prepared"),
+        (summary.discarded > 0, "recovery: torn tail"),
+    ];
+    kinds.iter().filter(|(is_one, _)| *is_one).for_each(|(_, kind)| note(kind));
 }
 
 /// The log line about an opening.

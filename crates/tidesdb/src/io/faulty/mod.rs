@@ -218,6 +218,11 @@ impl FaultyDisk {
         self.state.lock().capacity = bytes;
     }
 
+    /// The sum of all files' lengths, in bytes.
+    pub fn used(&self) -> u64 {
+        self.state.lock().inodes.values().map(|inode| inode.len()).sum()
+    }
+
     /// Sets the wall clock ahead or back; the monotonic clock stays.
     pub fn set_wall_clock(&self, seconds: i64) {
         self.state.lock().wall_ahead += seconds;

@@ -12,6 +12,7 @@ use crate::iter::{InternalIterator, VersionIterator};
 use crate::lock::LockOwner;
 use crate::mutant::{self, Mutant};
 use crate::store::Store;
+use crate::sync::note;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
 use crate::txn::write_batch::Changes;
 use crate::types::{CountEffect, Entry, FamilyId, FileNo, Seq};
@@ -19,7 +20,7 @@ use crate::version::{LiveFile, NewFile, TableHandle};
 
 /// Number of neighbouring runs of one size to merge into one. It bounds the runs per read, at the price of
 /// one more write for each such factor in a transaction's size.
-pub(crate) const FAN_IN: usize = 12;
+pub(crate) const FAN_IN: usize = if cfg!(simulation) { 3 } else { 12 };
 
 /// Entries between two checks of the kill flag.
 const KILL_STEPS: u64 = 1024;
@@ -266,6 +267,7 @@ impl Runs {
             tables.extend(table.map(|table| (table, rows)));
         }
         let (after, last) = memory.ordinals();
+        note("run of a transaction");
         store.stats.spilled_runs.fetch_add(1, Relaxed);
         self.push(store, files.finish_unsynced(), tables, (after, last), 0);
         Ok(())
@@ -317,6 +319,7 @@ impl Runs {
             if alike < FAN_IN {
                 return Ok(());
             }
+            note("runs of a transaction merged");
             let from = self.list.len() - alike;
             let merged = &self.list[from..];
             let (after, last) = (merged[0].after, merged[alike - 1].limit);

@@ -20,7 +20,7 @@ use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs
 
 /// Runs up to so many times a transaction's memory in total become one. Writing them again costs less than
 /// twice as many runs on level 0.
-const ONE_RUN_BOUNDS: u64 = 4;
+const ONE_RUN_BOUNDS: u64 = if cfg!(simulation) { 1 } else { 4 };
 
 impl SealedRuns {
     /// Writes the missing runs, merges surplus ones, and syncs. The transaction's own runs stay as they are.

@@ -6,13 +6,14 @@ use super::obsolete::Obsolete;
 use super::{VersionSet, Writer};
 use crate::error::{Error, Result};
 use crate::options::LogLevel;
+use crate::sync::note;
 use crate::types::FileNo;
 use crate::version::edit::{Edit, NewFile, NewTable};
 use crate::version::manifest::{self, ManifestWriter, Need};
 
 /// A manifest longer than this, and than `ROTATE_FACTOR` times its snapshot, is rewritten. The cost of
 /// rewriting is at most a quarter of the appended bytes.
-const ROTATE_LEN: u64 = 1 << 20;
+const ROTATE_LEN: u64 = if cfg!(simulation) { 4 << 10 } else { 1 << 20 };
 const ROTATE_FACTOR: u64 = 4;
 
 /// The failed write of an edit.
@@ -89,6 +90,7 @@ impl VersionSet {
     /// Writes the state to a new manifest and puts it in force, durably. After `DiskFull` writing continues
     /// in the manifest in force, if this process had it open and `CURRENT` still names it.
     fn begin_manifest(&self, writer: &mut Writer) -> Result<()> {
+        note("edit: new manifest");
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);
         let created = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot);

@@ -11,6 +11,7 @@ use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::host::{Instant, Next, Step};
 use crate::options::LogLevel;
+use crate::sync::note;
 use crate::types::Lsn;
 use crate::wal::fullness::FullFor;
 use crate::wal::pending_writes::IfFull;
@@ -164,6 +165,7 @@ impl Core {
         if self.progress.lock().marked >= durable || self.has_failed() {
             return;
         }
+        note("log: durable mark");
         let _guard = AbortOnPanic::new();
         let Some(mut end) = self.try_end() else { return };
         let (empty, room) = {

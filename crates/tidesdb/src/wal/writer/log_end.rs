@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::shared::Core;
 use super::Ticket;
 use crate::error::Result;
+use crate::sync::note;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
 use crate::wal::pending_writes::LogWrite;
@@ -13,7 +14,7 @@ use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 
 /// Stretches up to this size are written again rather than waited for.
-const SMALL: usize = 64 << 10;
+const SMALL: usize = if cfg!(simulation) { 2 << 10 } else { 64 << 10 };
 
 /// Initial capacity of a buffer.
 const BUFFER: usize = 512;
@@ -162,6 +163,7 @@ impl Core {
     }
 
     pub(super) fn next_segment(&self, end: &mut LogEnd) -> Result<()> {
+        note("log: new segment");
         self.cut(end);
         let next = loop {
             match self.files.take_ready() {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::host::Clock;
 use crate::latency::Latency;
 use crate::options::LogLevel;
-use crate::sync::{Condvar, Mutex, SleepMutex};
+use crate::sync::{note, Condvar, Mutex, SleepMutex};
 use crate::wal::files::Files;
 use crate::wal::fullness::DiskFullness;
 use crate::wal::leader_queue::LeaderQueue;
@@ -92,6 +92,7 @@ impl Core {
     /// Ends the log after a failure; the first one goes to the error log. Changes are refused from here on,
     /// and nobody may ask for any.
     pub(super) fn fail(&self, error: &Error) {
+        note("log: failed");
         let told = {
             let mut reason = self.reason.lock();
             let first = reason.is_none();
