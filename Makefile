@@ -161,7 +161,7 @@ test-engine: setup ## the tests of the engine, the C interface and the laborator
 SEEDS ?= 5000
 simulate: ## the whole engine under a deterministic scheduler and on a faulty disk, from seeds: [SEEDS=n] [FROM=seed]
 	@$(call say,simulating programs of transactions and crashes (a minute from nothing and half a minute))
-	cargo run --release -p tidesdb-simulate -- --seeds $(SEEDS) $(if $(FROM),--from $(FROM))
+	cargo run --release -p tidesdb-simulate -- --seeds $(SEEDS) $(if $(FROM),--from $(FROM)) $(if $(CUT),--cut $(CUT))
 
 mutants: ## faults planted in the engine, each found by a seed of the simulation or by a model of loom: [SEEDS=n] [ONLY=name]
 	@$(call say,looking for planted faults (ten minutes))

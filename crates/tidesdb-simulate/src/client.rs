@@ -11,7 +11,9 @@ use tidesdb_simulated::internal::txn::transaction::{ReadMode, SavepointId, Trans
 use tidesdb_simulated::simulation;
 use tidesdb_simulated::{Error, Isolation, SyncMode, TransactionOptions};
 
+use crate::cut::{Cut, Part};
 use crate::events::hit;
+use crate::faults::Faults;
 use crate::history::{History, Place, Proofs, Range, Value};
 use crate::random::Random;
 
@@ -23,6 +25,9 @@ const SLEEP: Duration = Duration::from_secs(8);
 
 /// Most time of one change beyond its wait.
 const WORK: Duration = Duration::from_secs(1);
+
+/// Most statements of a transaction.
+pub const MOST_STATEMENTS: u64 = 7;
 
 /// What the clients of a run share.
 #[derive(Debug)]
@@ -42,13 +47,20 @@ pub struct World {
     /// Clients sleep in transactions: others may wait in vain. Elsewhere whoever holds a lock goes on, and a wait that
     /// ends with its time is one that nobody told.
     pub sleepy: bool,
+    /// Faults of the disk.
+    pub faults: Arc<Faults>,
+    /// Parts of the program that are left out.
+    pub cut: Cut,
 }
 
 /// One client at work.
 pub struct Client<'a> {
     world: &'a World,
     number: usize,
+    seed: u64,
     random: Random,
+    /// The transaction's number.
+    at: u64,
     /// Values are all different: each says who wrote it.
     written: u64,
     own: BTreeMap<Place, Value>,
@@ -105,7 +117,9 @@ impl<'a> Client<'a> {
         Client {
             world,
             number,
+            seed,
             random,
+            at: 0,
             written: 0,
             own: BTreeMap::new(),
             locked: BTreeMap::new(),
@@ -118,7 +132,12 @@ impl<'a> Client<'a> {
 
     /// So many transactions; what went wrong.
     pub fn work(&mut self, transactions: u64) -> Result<(), String> {
-        for _ in 0..transactions {
+        for at in 0..transactions {
+            if self.world.cut.has(Part::Transaction(self.number as u64, at)) {
+                continue;
+            }
+            self.at = at;
+            self.begin_part(0);
             self.transaction().map_err(|what| format!("client {}: {what}", self.number))?;
         }
         Ok(())
@@ -131,9 +150,25 @@ impl<'a> Client<'a> {
             Error::Deadlock => hit("deadlock"),
             Error::LockTimeout if self.world.sleepy => hit("lock timeout"),
             Error::Duplicate => hit("duplicate"),
+            error if self.world.faults.excuse(error) => hit("excused by a fault"),
             other => return Err(format!("{other:?}")),
         }
         Ok(())
+    }
+
+    /// After a failure the transaction's locks stay, and it goes with the client.
+    fn rollback(&self, txn: &mut Transaction) -> Result<(), String> {
+        hit("rollback");
+        match txn.rollback() {
+            Err(error) if !self.world.faults.excuse(&error) => Err(format!("rollback: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Each part draws numbers of its own: the others stay as they are where one is left out.
+    fn begin_part(&mut self, part: u64) {
+        let (client, transaction) = (self.number as u64, self.at);
+        self.random = Random::new(self.seed, ((client + 1) << 32) + (transaction << 8) + part);
     }
 
     fn place(&mut self) -> Place {
@@ -169,20 +204,23 @@ impl<'a> Client<'a> {
         (self.own, self.locked, self.ranges, self.savepoints) = Default::default();
         self.floor = self.world.history.answered();
         self.isolation = isolation;
-        for _ in 0..1 + self.random.below(7) {
+        for statement in 0..1 + self.random.below(MOST_STATEMENTS) {
+            if self.world.cut.has(Part::Statement(self.number as u64, self.at, statement)) {
+                continue;
+            }
+            self.begin_part(1 + statement);
             if let Err(error) = self.statement(&mut txn, optimistic)? {
                 self.met(&error)?;
-                let rolled_back = txn.rollback();
-                hit("rollback");
-                return rolled_back.map_err(|error| format!("rollback: {error}"));
+                return self.rollback(&mut txn);
             }
         }
+        self.begin_part(255);
         self.end(&mut txn, isolation, optimistic)
     }
 
     /// `Ok(Err)`: an error that ends the transaction. A duplicate does not.
     fn statement(&mut self, txn: &mut Transaction, optimistic: bool) -> Result<Result<(), Error>, String> {
-        if self.world.sleepy && self.random.one_in(8) {
+        if self.world.sleepy && self.random.one_in(8) && !self.world.cut.has(Part::Sleep) {
             hit("sleep in a transaction");
             simulation::sleep(SLEEP);
         }
@@ -254,9 +292,14 @@ impl<'a> Client<'a> {
     }
 
     fn delete(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
-        let place = self.place();
-        txn.delete(&self.world.families[place.0], &place.1)?;
-        self.own.insert(place, None);
+        let (family, first) = (self.place().0, self.random.below(self.world.keys));
+        // A queue's rows go one after the other.
+        let count = if self.random.one_in(2) { 1 } else { self.random.below(12) };
+        for number in first..first + count {
+            let place = (family, key(number));
+            txn.delete(&self.world.families[family], &place.1)?;
+            self.own.insert(place, None);
+        }
         Ok(())
     }
 
@@ -361,8 +404,7 @@ impl<'a> Client<'a> {
 
     fn end(&mut self, txn: &mut Transaction, isolation: Isolation, optimistic: bool) -> Result<(), String> {
         if self.random.one_in(6) {
-            hit("rollback");
-            return txn.rollback().map_err(|error| format!("rollback: {error}"));
+            return self.rollback(txn);
         }
         let history = &self.world.history;
         let snapshot = (isolation >= Isolation::RepeatableRead).then(|| txn.snapshot_seq()).flatten();
@@ -371,10 +413,15 @@ impl<'a> Client<'a> {
         if let Err(error) = txn.prepare(two_phase.as_deref().map(str::as_bytes)) {
             history.refused(self.number);
             self.met(&error)?;
-            return txn.rollback().map_err(|error| format!("rollback: {error}"));
+            return self.rollback(txn);
         }
         if txn.is_spilled() {
             hit("spilled transaction");
+        }
+        if self.random.one_in(10) {
+            hit("rollback after the prepare");
+            history.refused(self.number);
+            return self.rollback(txn);
         }
         txn.order();
         let Some(seq) = txn.ordered_seq() else {
@@ -389,7 +436,10 @@ impl<'a> Client<'a> {
             format!("client {}, {isolation:?}, {locking}, {} savepoints", self.number, self.savepoints.len());
         let ranges = std::mem::take(&mut self.ranges);
         history.ordered(self.number, seq, Proofs { replaced, ranges, snapshot }, kind);
-        txn.finish(false).map_err(|error| format!("commit: {error}"))?;
+        if let Err(error) = txn.finish(false) {
+            // A restart shows what became of it.
+            return self.met(&error).map_err(|error| format!("commit: {error}"));
+        }
         hit("commit");
         history.answer(seq);
         if two_phase.is_some() {

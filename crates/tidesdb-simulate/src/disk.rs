@@ -1,14 +1,16 @@
-//! A disk whose calls are places where another coroutine may go on, and which take time.
+//! A disk whose calls are places where another coroutine may go on, which take time, and which fail by a seed.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_simulated::internal::host::{Clock, Random};
-use tidesdb_simulated::internal::io::{Advice, Disk, File, OpenMode};
+use tidesdb_simulated::internal::io::faulty::{Fault, Op};
+use tidesdb_simulated::internal::io::{Advice, Disk, FaultyDisk, File, OpenMode};
 use tidesdb_simulated::simulation;
 use tidesdb_simulated::Result;
 
+use crate::faults::Faults;
 use crate::host::{SimulatedClock, SimulatedRandom};
 
 /// A call waits for the disk in one of so many cases: then all who can go on do.
@@ -18,18 +20,21 @@ const SLOW_ONE_IN: u64 = 16;
 const SLOWEST_US: u64 = 3_000;
 
 /// See the module's comment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SwitchingDisk {
+    disk: FaultyDisk,
     below: Arc<dyn Disk>,
+    faults: Arc<Faults>,
 }
 
 #[derive(Debug)]
 struct SwitchingFile {
     below: Arc<dyn File>,
+    disk: SwitchingDisk,
 }
 
-/// The disk takes a call.
-fn call() {
+/// The disk takes its time.
+fn pass() {
     if !simulation::is_running() {
         return;
     }
@@ -41,31 +46,56 @@ fn call() {
 }
 
 impl SwitchingDisk {
-    /// Over `below`.
-    pub fn over(below: Arc<dyn Disk>) -> Arc<dyn Disk> {
-        Arc::new(SwitchingDisk { below })
+    /// Over `disk`, with these faults.
+    pub fn over(disk: &FaultyDisk, faults: &Arc<Faults>) -> Arc<dyn Disk> {
+        Arc::new(SwitchingDisk { disk: disk.clone(), below: disk.shared(), faults: Arc::clone(faults) })
+    }
+
+    /// The next call fails if a fault is due. Nobody comes in between: it takes no time.
+    fn fail(&self, op: Op, path: &Path) {
+        if let Some(failure) = self.faults.due(op, path) {
+            let path = path.to_string_lossy().into_owned();
+            self.disk.fail(Fault { op: Some(op), path, skip: 0, times: 1, failure });
+        }
+    }
+
+    /// A call of this kind begins.
+    fn call(&self, op: Op, path: &Path) {
+        pass();
+        self.faults.call();
+        self.fail(op, path);
     }
 }
 
 impl Disk for SwitchingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
-        call();
-        Ok(Arc::new(SwitchingFile { below: self.below.open(path, mode)? }))
+        self.call(if mode == OpenMode::Create { Op::Create } else { Op::Open }, path);
+        Ok(Arc::new(SwitchingFile { below: self.below.open(path, mode)?, disk: self.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        call();
+        self.call(Op::Rename, from);
         self.below.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        call();
+        self.call(Op::Remove, path);
         self.below.remove(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        call();
+        self.call(Op::SyncDir, dir);
         self.below.sync_dir(dir)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.fail(Op::Exists, path);
+        self.below.exists(path)
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.fail(Op::List, dir);
+        self.below.list(dir)
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -77,8 +107,14 @@ impl Disk for SwitchingDisk {
     }
 
     tidesdb_simulated::pass_on!(
-        to below: link remove_dir resolve exists list create_dir_all lock lock_shared free_space
+        to below: link remove_dir resolve create_dir_all lock lock_shared free_space
     );
+}
+
+impl SwitchingFile {
+    fn call(&self, op: Op) {
+        self.disk.call(op, self.below.path());
+    }
 }
 
 impl File for SwitchingFile {
@@ -87,31 +123,34 @@ impl File for SwitchingFile {
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
-        call();
+        self.call(Op::Read);
         self.below.read_at(buf, offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        call();
+        self.call(Op::Write);
         self.below.write_at(buf, offset)
     }
 
     fn sync_data(&self) -> Result<()> {
-        call();
+        self.call(Op::Sync);
         let done = self.below.sync_data();
-        call();
+        pass();
         done
     }
 
     fn len(&self) -> Result<u64> {
+        self.disk.fail(Op::Len, self.below.path());
         self.below.len()
     }
 
     fn allocate(&self, len: u64) -> Result<()> {
+        self.disk.fail(Op::Allocate, self.below.path());
         self.below.allocate(len)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
+        self.disk.fail(Op::SetLen, self.below.path());
         self.below.set_len(len)
     }
 

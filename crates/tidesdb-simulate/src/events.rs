@@ -1,12 +1,14 @@
 //! What the runs hit: a count of every kind of event, so that what was never hit is seen.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static EVENTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+use tidesdb_simulated::internal::io::faulty::{Failure, Op};
 
-/// All kinds that a run may hit, for those with a count of 0.
-pub const KINDS: [&str; 24] = [
+use crate::faults::Area;
+
+/// Kinds of events of clients, upkeep and crashes.
+const KINDS: &[&str] = &[
     "commit",
     "commit in two phases",
     "conflict",
@@ -16,22 +18,110 @@ pub const KINDS: [&str; 24] = [
     "crash: prefix",
     "crash: reorder",
     "crash: tear",
+    "crash in a recovery",
     "deadlock",
+    "disk fills up",
     "duplicate",
+    "excused by a fault",
+    "fault in a recovery",
     "flush",
     "flush by hand",
+    "lie noticed",
+    "lie without consequence",
     "lock timeout",
     "locking scan",
+    "log failed",
     "merge",
     "merge by hand",
     "prepared after a crash",
     "read",
     "rollback",
+    "rollback after the prepare",
     "savepoint",
     "scan",
     "sleep in a transaction",
     "spilled transaction",
 ];
+
+/// Kinds that the engine tells of (`crate::sync::note` there).
+const ENGINE: &[&str] = &[
+    "edit: count of rows",
+    "edit: cut of the log",
+    "edit: drops a family",
+    "edit: expiry clock",
+    "edit: flush",
+    "edit: flush without tables",
+    "edit: forgets log",
+    "edit: lists a log segment",
+    "edit: merge",
+    "edit: merge without tables",
+    "edit: moves a table",
+    "edit: new manifest",
+    "edit: option",
+    "edit: releases log",
+    "edit: runs",
+    "log: durable mark",
+    "log: failed",
+    "log: new segment",
+    "log: prepared copied",
+    "log: written again",
+    "merge: dead versions",
+    "merge: expired",
+    "merge: file with dead tables",
+    "merge: full level",
+    "merge: level 0",
+    "merge: level 0, small runs",
+    "merge: level 0, way blocked",
+    "merge: manual",
+    "merge: small runs in a flush",
+    "merge: tombstones",
+    "recovery: cut of a full disk",
+    "recovery: flush",
+    "recovery: prepared",
+    "recovery: runs",
+    "recovery: torn tail",
+    "rotation: asked for",
+    "rotation: full memtable",
+    "rotation: long log",
+    "rotation: runs",
+    "run of a transaction",
+    "runs of a transaction merged",
+];
+
+/// A fault at a kind of call, as a name.
+fn name_of_fault(failure: Failure, op: Op, area: Area) -> String {
+    format!("fault: {failure:?} {op:?} {area:?}").to_lowercase()
+}
+
+/// Faults that the engine's calls can meet.
+fn faults() -> Vec<String> {
+    let mut names = Vec::new();
+    let mut add = |failure: Failure, area: Area, ops: &[Op]| {
+        names.extend(ops.iter().map(|op| name_of_fault(failure, *op, area)));
+    };
+    let (eio, files) = (Failure::Eio, [Op::Open, Op::Create, Op::Read, Op::Write, Op::Sync]);
+    for area in [Area::Log, Area::Table, Area::Manifest] {
+        add(eio, area, &files);
+        add(eio, area, &[Op::Remove]);
+        add(Failure::Emfile, area, &[Op::Open]);
+        add(Failure::ShortRead, area, &[Op::Read]);
+        add(Failure::Lie, area, &[Op::Sync]);
+        add(Failure::Enospc, area, &[Op::Create, Op::Write]);
+    }
+    add(eio, Area::Log, &[Op::Allocate, Op::Len, Op::List, Op::SyncDir]);
+    add(eio, Area::Manifest, &[Op::Allocate, Op::Len, Op::Rename, Op::Exists]);
+    add(eio, Area::Directory, &[Op::List, Op::SyncDir]);
+    add(Failure::Lie, Area::Directory, &[Op::SyncDir]);
+    add(Failure::Enospc, Area::Log, &[Op::Allocate]);
+    add(Failure::Enospc, Area::Manifest, &[Op::Allocate, Op::Rename]);
+    names
+}
+
+static EVENTS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+fn events() -> MutexGuard<'static, BTreeMap<String, u64>> {
+    EVENTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One more.
 pub fn hit(kind: &'static str) {
@@ -41,11 +131,36 @@ pub fn hit(kind: &'static str) {
 /// So many more.
 pub fn hit_times(kind: &'static str, times: u64) {
     debug_assert!(KINDS.contains(&kind), "{kind}");
-    *EVENTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).entry(kind).or_default() += times;
+    add(kind, times);
 }
 
-/// Each kind and its count.
-pub fn counts() -> Vec<(&'static str, u64)> {
-    let events = EVENTS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    KINDS.iter().map(|&kind| (kind, events.get(kind).copied().unwrap_or(0))).collect()
+/// The engine tells of so many.
+pub fn told(kind: &'static str, times: u64) {
+    debug_assert!(ENGINE.contains(&kind), "{kind}");
+    add(kind, times);
+}
+
+/// A call fails.
+pub fn fault(failure: Failure, op: Op, area: Area) {
+    add(&name_of_fault(failure, op, area), 1);
+}
+
+fn add(kind: &str, times: u64) {
+    let mut events = events();
+    match events.get_mut(kind) {
+        Some(count) => *count += times,
+        None => drop(events.insert(kind.to_string(), times)),
+    }
+}
+
+/// Each kind and its count, those that were never hit with 0.
+pub fn counts() -> Vec<(String, u64)> {
+    let mut counts = events().clone();
+    for kind in KINDS.iter().chain(ENGINE) {
+        counts.entry((*kind).to_string()).or_default();
+    }
+    for kind in faults() {
+        counts.entry(kind).or_default();
+    }
+    counts.into_iter().collect()
 }

@@ -4,13 +4,16 @@
 //! Exit status 1: a seed failed, or a planted fault was not found; 2: the arguments are wrong.
 
 mod client;
+mod cut;
 mod disk;
 mod events;
+mod faults;
 mod history;
 mod host;
 #[cfg(mutants)]
 mod mutants;
 mod random;
+mod recovery;
 mod run;
 mod watch;
 
@@ -18,14 +21,17 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use cut::Cut;
 use run::Program;
 
 const USAGE: &str =
-    "usage: tidesdb-simulate [--seeds N] [--from SEED] [--json] [--first] [--mutants [--only NAME]]";
+    "usage: tidesdb-simulate [--seeds N] [--from SEED] [--cut PARTS] [--json] [--first] [--mutants [--only NAME]]";
 
 struct Arguments {
     seeds: u64,
     from: u64,
+    /// Left out of each program.
+    cut: Cut,
     json: bool,
     /// End at the first failure.
     first: bool,
@@ -34,8 +40,15 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut arguments =
-        Arguments { seeds: 1000, from: 1, json: false, first: false, mutants: false, only: None };
+    let mut arguments = Arguments {
+        seeds: 1000,
+        from: 1,
+        cut: Cut::default(),
+        json: false,
+        first: false,
+        mutants: false,
+        only: None,
+    };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let mut text = || given.next().ok_or_else(|| format!("{name} needs a value"));
@@ -43,6 +56,7 @@ fn arguments() -> Result<Arguments, String> {
         match name.as_str() {
             "--seeds" => arguments.seeds = number(text()?)?,
             "--from" => arguments.from = number(text()?)?,
+            "--cut" => arguments.cut = text()?.parse()?,
             "--only" => arguments.only = Some(text()?),
             "--json" => arguments.json = true,
             "--first" => arguments.first = true,
@@ -71,6 +85,12 @@ fn main() -> ExitCode {
     simulate(&arguments)
 }
 
+/// The line that runs a seed again.
+fn again(seed: u64, cut: &Cut) -> String {
+    let cut = if cut.is_empty() { String::new() } else { format!(" CUT={cut}") };
+    format!("make simulate SEEDS=1 FROM={seed}{cut}")
+}
+
 fn simulate(arguments: &Arguments) -> ExitCode {
     let (begun, mut steps, mut failed, mut done) = (Instant::now(), 0, 0u64, 0);
     watch::begin();
@@ -81,13 +101,19 @@ fn simulate(arguments: &Arguments) -> ExitCode {
             println!("seed {seed}");
         }
         watch::seed(seed);
-        let (result, taken) = Program::new(seed).run();
+        let program = Program::new(seed).without(arguments.cut.clone());
+        let (result, taken) = program.run();
         steps += taken;
         done += 1;
         if let Err(what) = result {
             failed += 1;
             let what = watch::panic().unwrap_or(what);
-            println!("seed {seed}: FAILED: {what}; again: make simulate SEEDS=1 FROM={seed}");
+            if arguments.first || !arguments.cut.is_empty() {
+                println!("seed {seed}: FAILED: {what}; again: {}", again(seed, &arguments.cut));
+            } else {
+                let (cut, what) = program.shrink(what);
+                println!("seed {seed}: FAILED: {what}; again: {}", again(seed, &cut));
+            }
             if arguments.first {
                 break;
             }
@@ -106,7 +132,12 @@ fn simulate(arguments: &Arguments) -> ExitCode {
             events.join(",")
         );
     } else if !arguments.first {
-        events::counts().iter().for_each(|(kind, n)| println!("{n:12} {kind}"));
+        let (hit, never): (Vec<_>, Vec<_>) = events::counts().into_iter().partition(|(_, n)| *n > 0);
+        hit.iter().for_each(|(kind, n)| println!("{n:12} {kind}"));
+        if !never.is_empty() {
+            let names: Vec<String> = never.into_iter().map(|(kind, _)| kind).collect();
+            println!("never hit: {}", names.join("; "));
+        }
         println!(
             "simulate: {} passed, {failed} failed, {:.0} programs a second, {:.0} steps each",
             done - failed,

@@ -9,9 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use tidesdb_simulated::{Mutant, MUTANTS, VARIABLE};
 
 /// Faults that the models find, with the model's name.
-const LOOM: [(Mutant, &str); 4] = [
+const LOOM: [(Mutant, &str); 5] = [
     (Mutant::FloorAfterScan, "store::snapshot"),
     (Mutant::SlotNotAskedAgain, "store::snapshot"),
+    (Mutant::VisibleBeforeDone, "store::visible_seq"),
     (Mutant::DecisionUnseen, "lock::wait_cell"),
     (Mutant::SyncFollowersNotWoken, "wal::leader_queue"),
 ];

@@ -8,14 +8,17 @@ use tidesdb_simulated::internal::io::faulty::Crash;
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::internal::store::family::Family;
 use tidesdb_simulated::simulation;
-use tidesdb_simulated::{Compression, FamilyOptions, Options, SyncMode, TransactionOptions};
+use tidesdb_simulated::{Compression, Error, FamilyOptions, Options, SyncMode, TransactionOptions};
 
-use crate::client::{read_rows, Client, World};
+use crate::client::{read_rows, Client, World, MOST_STATEMENTS};
+use crate::cut::{shrink, Cut, Part};
 use crate::disk::SwitchingDisk;
-use crate::events::{hit, hit_times};
+use crate::events::{self, hit, hit_times};
+use crate::faults::{Faults, Mood};
 use crate::history::{History, Owed};
 use crate::host::world;
 use crate::random::Random;
+use crate::recovery;
 
 const DIR: &str = "/store";
 
@@ -38,6 +41,11 @@ pub struct Program {
     /// Clients sleep in transactions.
     sleepy: bool,
     crash: Option<Crash>,
+    /// What the disk does while clients work, and how often.
+    mood: Mood,
+    most_faults: u64,
+    /// Left out.
+    cut: Cut,
 }
 
 impl Program {
@@ -54,6 +62,7 @@ impl Program {
             base_level_size: 16 << 10,
             max_open_files: random.pick(&[8, 64]),
             compaction_threads: random.pick(&[1, 2]),
+            deleted_run: random.pick(&[2, 8, 100]),
             sync_mode,
             ..Options::default()
         };
@@ -78,27 +87,46 @@ impl Program {
             switch_one_in: random.pick(&[0, 2, 10, 50]),
             sleepy: random.one_in(10),
             crash: (!random.one_in(4)).then(|| random.pick(&crashes)),
+            mood: Mood::of(&mut random),
+            most_faults: random.pick(&[1, 3, 30]),
+            cut: Cut::default(),
         }
+    }
+
+    /// Without parts of it.
+    pub fn without(&self, cut: Cut) -> Program {
+        Program { cut, ..self.clone() }
+    }
+
+    /// The most of it that can be left out so that it still fails, and what then goes wrong.
+    pub fn shrink(&self, what: String) -> (Cut, String) {
+        let sizes = (self.clients as u64, self.transactions, MOST_STATEMENTS);
+        shrink(sizes, what, |cut| self.without(cut.clone()).run().0.err())
     }
 
     /// Runs it; what went wrong, and the steps that it took.
     pub fn run(&self) -> (Result<(), String>, u64) {
         let (program, wrong) = (self.clone(), Arc::new(Mutex::new(None)));
         let told = Arc::clone(&wrong);
-        let ended = simulation::run(self.seed, self.switch_one_in, move || {
+        let switches = if self.cut.has(Part::Switches) { 0 } else { self.switch_one_in };
+        let ended = simulation::run(self.seed, switches, move || {
             if let Err(what) = program.life() {
                 *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(what);
             }
         });
+        simulation::take_notes().into_iter().for_each(|(kind, times)| events::told(kind, times));
         let wrong = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         (wrong.or(ended.failure).map_or(Ok(()), Err), ended.steps)
     }
 
+    fn open_with(&self, disk: &FaultyDisk, faults: &Arc<Faults>) -> Result<Arc<Db>, Error> {
+        let world = world(SwitchingDisk::over(disk, faults));
+        Db::open_on(world, DIR, self.options.clone(), None).map(Arc::new)
+    }
+
     fn open(&self, disk: &FaultyDisk) -> Result<Arc<Db>, String> {
-        let world = world(SwitchingDisk::over(disk.shared()));
-        Db::open_on(world, DIR, self.options.clone(), None)
-            .map(Arc::new)
-            .map_err(|error| format!("the store does not open: {error}"))
+        let opened = self.open_with(disk, &Arc::new(Faults::none()));
+        opened.map_err(|error| format!("the store does not open: {error}"))
     }
 
     fn family(&self, db: &Db, number: usize) -> Result<Arc<Family>, String> {
@@ -107,7 +135,9 @@ impl Program {
 
     fn life(&self) -> Result<(), String> {
         let disk = FaultyDisk::new(self.seed);
-        let db = self.open(&disk)?;
+        let faults = Arc::new(Faults::new(self.mood, self.seed));
+        let opened = self.open_with(&disk, &faults);
+        let db = opened.map_err(|error| format!("a new store does not open: {error}"))?;
         for number in 0..self.families {
             db.create_family(format!("f{number}").as_bytes(), self.family_options.clone())
                 .map_err(|error| format!("create: {error}"))?;
@@ -122,10 +152,14 @@ impl Program {
             keys: self.keys,
             longest: self.longest,
             sleepy: self.sleepy,
+            faults: Arc::clone(&faults),
+            cut: self.cut.clone(),
         });
+        faults.allow(if self.cut.has(Part::Faults) { 0 } else { self.most_faults });
+        let crashed = self.plan_crash(&disk, &faults, &history);
         let wrong = Arc::new(Mutex::new(None));
         let mut tasks = Vec::new();
-        for number in 0..self.clients {
+        for number in (0..self.clients).filter(|number| !self.cut.has(Part::Client(*number as u64))) {
             let (world, wrong) = (Arc::clone(&world), Arc::clone(&wrong));
             let (seed, transactions) = (self.seed, self.transactions);
             tasks.push(simulation::spawn(&format!("client {number}"), move || {
@@ -136,20 +170,26 @@ impl Program {
         }
         let upkeep = Arc::clone(&world);
         let seed = self.seed;
-        tasks.push(simulation::spawn("upkeep", move || maintain(&upkeep, seed)));
-        let mut random = Random::new(self.seed, 2);
-        // The disk as a crash at some moment leaves it, and what was owed then. The life goes on alongside.
-        let crashed = self.crash.map(|crash| {
-            simulation::sleep(Duration::from_micros(random.below(40_000)));
-            hit(name_of(crash));
-            let owed = history.owed(crash == Crash::Kill);
-            (disk.crash(crash), owed, crash)
-        });
+        if !self.cut.has(Part::Upkeep) {
+            tasks.push(simulation::spawn("upkeep", move || maintain(&upkeep, seed)));
+        }
+        if matches!(self.mood, Mood::Full(None)) && !self.cut.has(Part::Faults) {
+            let (disk, faults) = (disk.clone(), Arc::clone(&faults));
+            tasks.push(simulation::spawn("filler", move || fill(&disk, &faults, seed)));
+        }
         tasks.into_iter().for_each(simulation::join);
+        faults.end_now();
+        let crashed = crashed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        disk.heal();
         if let Some(what) = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
             return Err(what);
         }
         history.check()?;
+        if faults.were_told() && db.flush_log().is_err() {
+            drop(world);
+            self.after_failure(db, &disk, &history)?;
+            return crashed.map_or(Ok(()), |crashed| self.after_crash(crashed, &history));
+        }
         self.compare(&db, &history, "at the end")?;
         for family in &world.families {
             db.compact(family).map_err(|error| format!("compaction at the end: {error}"))?;
@@ -164,10 +204,54 @@ impl Program {
         let db = self.open(&disk)?;
         self.compare(&db, &history, "after a clean end")?;
         close(db)?;
-        match crashed {
-            Some((disk, owed, crash)) => self.after_crash(&disk, &owed, crash, &history),
-            None => Ok(()),
+        crashed.map_or(Ok(()), |crashed| self.after_crash(crashed, &history))
+    }
+
+    /// Before some call to the disk: the disk as a crash leaves it, and what is owed then. The life goes on alongside.
+    fn plan_crash(
+        &self,
+        disk: &FaultyDisk,
+        faults: &Arc<Faults>,
+        history: &Arc<History>,
+    ) -> Arc<Mutex<Option<Crashed>>> {
+        let crashed = Arc::new(Mutex::new(None));
+        let Some(crash) = self.crash.filter(|_| !self.cut.has(Part::Crash)) else { return crashed };
+        let mut random = Random::new(self.seed, 2);
+        let most = 1 << (2 + random.below(11));
+        let (disk, told, history, left) =
+            (disk.clone(), Arc::clone(faults), Arc::clone(history), Arc::clone(&crashed));
+        faults.after_calls(random.below(most), move || {
+            hit(name_of(crash));
+            let owed = history.owed(crash == Crash::Kill);
+            let disk = disk.crash(crash);
+            disk.set_capacity(None);
+            let crashed = Crashed { disk, owed, crash, lied: told.lied() };
+            *left.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(crashed);
+        });
+        crashed
+    }
+
+    /// The log failed: the store shows all that it answered, and so does the next one in its place.
+    fn after_failure(&self, db: Arc<Db>, disk: &FaultyDisk, history: &History) -> Result<(), String> {
+        hit("log failed");
+        let owed = history.owed(true);
+        let told = |what: String| format!("after a failure of the log: {what}");
+        history.place_of(&self.rows(&db)?, &owed).map_err(told)?;
+        // It says that it was none.
+        drop(close(db));
+        let db = self.open(&disk.crash(Crash::Kill)).map_err(told)?;
+        self.decide(&db)?;
+        history.place_of(&self.rows(&db)?, &owed).map_err(told)?;
+        close(db)
+    }
+
+    /// Coordinators died before they decided: what is acknowledged as committed is decided.
+    fn decide(&self, db: &Db) -> Result<(), String> {
+        for xid in db.prepared() {
+            hit("prepared after a crash");
+            db.rollback_by_xid(&xid).map_err(|error| format!("decision after a crash: {error}"))?;
         }
+        Ok(())
     }
 
     /// The rows are those of the history.
@@ -190,28 +274,65 @@ impl Program {
         (0..self.families).map(|number| rows_of(db, &self.family(db, number)?)).collect()
     }
 
-    fn after_crash(
-        &self,
-        disk: &FaultyDisk,
-        owed: &Owed,
-        crash: Crash,
-        history: &History,
-    ) -> Result<(), String> {
-        let db = self.open(disk).map_err(|what| format!("after {}: {what}", name_of(crash)))?;
-        for xid in db.prepared() {
-            hit("prepared after a crash");
-            // Its coordinator died before the decision: what is acknowledged as committed is decided.
-            db.rollback_by_xid(&xid).map_err(|error| format!("decision after a crash: {error}"))?;
+    fn after_crash(&self, crashed: Crashed, history: &History) -> Result<(), String> {
+        let Crashed { disk, owed, crash, lied } = crashed;
+        let told = |what: String| format!("after {}: {what}", name_of(crash));
+        if lied && crash != Crash::Kill {
+            return self.after_lie(&disk, history).map_err(told);
         }
+        let mut random = Random::new(self.seed, 5);
+        let open = |disk: &FaultyDisk, faults: &Arc<Faults>| self.open_with(disk, faults);
+        let (disk, db) = recovery::open(crash, disk, &mut random, &open).map_err(told)?;
+        self.decide(&db).map_err(told)?;
         for number in 0..self.families {
-            db.verify(&*self.family(&db, number)?)
-                .map_err(|error| format!("verification after a crash: {error}"))?;
+            db.verify(&*self.family(&db, number)?).map_err(|error| told(format!("verification: {error}")))?;
         }
         let rows = self.rows(&db)?;
-        let place = history.place_of(&rows, owed).map_err(|what| format!("{}: {what}", name_of(crash)));
-        history.cut(place?);
+        let place = history.place_of(&rows, &owed).map_err(told)?;
+        if !lied {
+            // What an opening has found is durable.
+            let again = self.open(&disk.crash(Crash::Drop)).map_err(told)?;
+            if self.rows(&again)? != rows {
+                return Err(told("a power cut after the opening changed rows".into()));
+            }
+            close(again)?;
+        }
+        history.cut(place);
         close(db)
     }
+
+    /// A sync that did nothing and a power cut: the store is what it was after some commit, or says what is wrong.
+    fn after_lie(&self, disk: &FaultyDisk, history: &History) -> Result<(), String> {
+        let noticed = |_: String| hit("lie noticed");
+        let Ok(db) = self.open(disk).map_err(noticed) else { return Ok(()) };
+        let rows = self.decide(&db).and_then(|()| self.rows(&db)).map_err(noticed);
+        if let Ok(rows) = rows {
+            history.place_of(&rows, &Owed::default()).map_err(|what| format!("a sync lied: {what}"))?;
+            hit("lie without consequence");
+        }
+        drop(close(db));
+        Ok(())
+    }
+}
+
+/// A disk as a crash left it, and what is owed on it.
+struct Crashed {
+    disk: FaultyDisk,
+    owed: Owed,
+    crash: Crash,
+    /// A sync had done nothing: a power cut takes anything.
+    lied: bool,
+}
+
+/// The disk has room for a little more, and then for nothing, for a while.
+fn fill(disk: &FaultyDisk, faults: &Faults, seed: u64) {
+    let mut random = Random::new(seed, 6);
+    simulation::sleep(Duration::from_micros(random.below(20_000)));
+    hit("disk fills up");
+    faults.note_full();
+    disk.set_capacity(Some(disk.used() + random.below(20_000)));
+    simulation::sleep(Duration::from_micros(random.below(200_000)));
+    disk.set_capacity(None);
 }
 
 /// Flushes and merges from time to time.

@@ -1,0 +1,204 @@
+//! Faults of the disk by a seed: calls that fail, files that find no room, syncs that do nothing; and the answers of a
+//! store that a fault excuses.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use tidesdb_simulated::internal::io::faulty::{Failure, Op};
+use tidesdb_simulated::Error;
+
+use crate::events;
+use crate::random::Random;
+
+/// A part of the store's directory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Area {
+    /// Segments of the log, and their directory.
+    Log,
+    /// Tables.
+    Table,
+    /// Manifests, and the name of the one in force.
+    Manifest,
+    /// The directory and everything else.
+    Directory,
+}
+
+impl Area {
+    /// All of them.
+    pub const ALL: [Area; 4] = [Area::Log, Area::Table, Area::Manifest, Area::Directory];
+
+    /// That of a path.
+    fn of(path: &Path) -> Area {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match name {
+            "wal" => Area::Log,
+            name if name.ends_with(".wal") => Area::Log,
+            name if name.ends_with(".sst") => Area::Table,
+            name if name.starts_with("MANIFEST") || name.starts_with("CURRENT") => Area::Manifest,
+            _ => Area::Directory,
+        }
+    }
+}
+
+/// What the disk of a program does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mood {
+    /// Nothing fails.
+    Sound,
+    /// Calls fail, of one part of the store or of all.
+    Failing(Option<Area>),
+    /// Calls find no room.
+    Full(Option<Area>),
+    /// Syncs of one part, or of all, do nothing and say that they did.
+    Lying(Option<Area>),
+}
+
+impl Mood {
+    /// The mood of a seed.
+    pub fn of(random: &mut Random) -> Mood {
+        let area = (!random.one_in(4)).then(|| random.pick(&Area::ALL));
+        match random.below(12) {
+            0 | 1 => Mood::Failing(area),
+            2 | 3 => Mood::Full(area),
+            4 => Mood::Lying(area),
+            _ => Mood::Sound,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    mood: Mood,
+    random: Random,
+    /// One call in so many fails, where calls of its kind can.
+    one_in: u64,
+    /// Faults to come.
+    left: u64,
+    hits: u64,
+    /// To be done at a call, after so many.
+    moment: Option<(u64, Moment)>,
+}
+
+/// See [`Faults::after_calls`].
+struct Moment(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Moment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Moment")
+    }
+}
+
+/// The faults of one run. Shared by the files of its disk.
+#[derive(Debug)]
+pub struct Faults(Mutex<State>);
+
+/// Calls that find no room on a full disk.
+fn takes_room(op: Op) -> bool {
+    matches!(op, Op::Write | Op::Allocate | Op::Create | Op::SetLen | Op::Rename)
+}
+
+impl Faults {
+    /// None, until some are allowed.
+    pub fn new(mood: Mood, seed: u64) -> Faults {
+        let mut random = Random::new(seed, 4);
+        let one_in = random.pick(&[20, 100, 500]);
+        Faults(Mutex::new(State { mood, random, one_in, left: 0, hits: 0, moment: None }))
+    }
+
+    /// None.
+    pub fn none() -> Faults {
+        Faults::new(Mood::Sound, 0)
+    }
+
+    fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+        use_it(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// How a call is to fail.
+    pub fn due(&self, op: Op, path: &Path) -> Option<Failure> {
+        let area = Area::of(path);
+        let failure = self.with(|state| {
+            let (of, failures): (_, &[Failure]) = match state.mood {
+                Mood::Failing(of) if op == Op::Read => (of, &[Failure::Eio, Failure::ShortRead]),
+                Mood::Failing(of) if op == Op::Open => (of, &[Failure::Eio, Failure::Emfile]),
+                Mood::Failing(of) => (of, &[Failure::Eio]),
+                Mood::Full(of) if takes_room(op) => (of, &[Failure::Enospc, Failure::Edquot]),
+                Mood::Lying(of) if matches!(op, Op::Sync | Op::SyncDir) => (of, &[Failure::Lie]),
+                _ => return None,
+            };
+            if state.left == 0 || of.is_some_and(|of| of != area) || !state.random.one_in(state.one_in) {
+                return None;
+            }
+            state.left -= 1;
+            state.hits += 1;
+            Some(state.random.pick(failures))
+        })?;
+        events::fault(failure, op, area);
+        Some(failure)
+    }
+
+    /// At most so many from now on.
+    pub fn allow(&self, most: u64) {
+        self.with(|state| state.left = most);
+    }
+
+    /// Does something before the call after so many.
+    pub fn after_calls(&self, calls: u64, what: impl FnOnce() + Send + 'static) {
+        self.with(|state| state.moment = Some((calls, Moment(Box::new(what)))));
+    }
+
+    /// A call comes.
+    pub fn call(&self) {
+        let now = self.with(|state| match &mut state.moment {
+            Some((0, _)) => state.moment.take(),
+            Some((calls, _)) => {
+                *calls -= 1;
+                None
+            }
+            None => None,
+        });
+        if let Some((_, Moment(what))) = now {
+            what();
+        }
+    }
+
+    /// What was to be done at a later call is done now; no more faults.
+    pub fn end_now(&self) {
+        let now = self.with(|state| {
+            state.left = 0;
+            state.moment.take()
+        });
+        if let Some((_, Moment(what))) = now {
+            what();
+        }
+    }
+
+    /// One that is no call's: the disk is full.
+    pub fn note_full(&self) {
+        self.with(|state| state.hits += 1);
+    }
+
+    /// Whether there was one that the store was told of.
+    pub fn were_told(&self) -> bool {
+        self.with(|state| state.hits > 0 && !matches!(state.mood, Mood::Lying(_)))
+    }
+
+    /// Whether a sync did nothing: a power cut may then take anything.
+    pub fn lied(&self) -> bool {
+        self.with(|state| state.hits > 0 && matches!(state.mood, Mood::Lying(_)))
+    }
+
+    /// Whether a store may give this answer because of a fault. A timeout: who waits for room keeps its locks.
+    pub fn excuse(&self, error: &Error) -> bool {
+        let excused = matches!(
+            error,
+            Error::Io { .. }
+                | Error::DiskFull(_)
+                | Error::ReadOnly(_)
+                | Error::OutcomeUnknown
+                | Error::BackpressureTimeout
+                | Error::LockTimeout
+        );
+        excused && self.were_told()
+    }
+}

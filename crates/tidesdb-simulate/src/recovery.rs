@@ -1,0 +1,50 @@
+//! Openings after a crash in which the machine dies again, or a call fails.
+
+use std::sync::Arc;
+
+use tidesdb_simulated::internal::db::Db;
+use tidesdb_simulated::internal::io::faulty::Crash;
+use tidesdb_simulated::internal::io::FaultyDisk;
+use tidesdb_simulated::Error;
+
+use crate::events::hit;
+use crate::faults::{Faults, Mood};
+use crate::random::Random;
+
+/// Calls of an opening, about: a death later meets a store that is open.
+const CALLS: u64 = 150;
+
+/// Opens a store on a disk.
+pub type Open<'a> = &'a dyn Fn(&FaultyDisk, &Arc<Faults>) -> Result<Arc<Db>, Error>;
+
+/// Opens the store that a crash of this kind left, perhaps after openings that came to no end. Also the disk that it is
+/// on.
+pub fn open(
+    crash: Crash,
+    mut disk: FaultyDisk,
+    random: &mut Random,
+    open: Open<'_>,
+) -> Result<(FaultyDisk, Arc<Db>), String> {
+    while random.one_in(2) {
+        if random.one_in(2) {
+            hit("crash in a recovery");
+            disk.crash_at(1 + random.below(CALLS));
+            drop(open(&disk, &Arc::new(Faults::none())));
+            // What the death of the process alone left is in the page cache: a power cut may take it.
+            let crashes = if crash == Crash::Kill { &[Crash::Kill][..] } else { &Crash::ALL };
+            disk = disk.crash(random.pick(crashes));
+            continue;
+        }
+        let mood = random.pick(&[Mood::Failing(None), Mood::Full(None)]);
+        let faults = Arc::new(Faults::new(mood, random.next()));
+        faults.allow(1);
+        match open(&disk, &faults) {
+            Err(error) if faults.excuse(&error) => hit("fault in a recovery"),
+            Err(error) => return Err(format!("an opening fails: {error}")),
+            Ok(db) => drop(db),
+        }
+        disk = disk.crash(Crash::Kill);
+    }
+    let db = open(&disk, &Arc::new(Faults::none()));
+    db.map(|db| (disk, db)).map_err(|error| format!("the store does not open: {error}"))
+}
