@@ -377,7 +377,9 @@ impl WriteBatch {
     pub(crate) fn first_change(&self, family: FamilyId, key: &[u8]) -> Option<Mark> {
         let order = self.orders.iter().position(|order| order.family == family)?;
         let (chunk, place) = self.search(order, key);
-        let mut id = self.orders[order].chunks[chunk][place.ok()?].id;
+        // A family whose changes were all undone has no chunk.
+        let at = place.ok()?;
+        let mut id = self.orders[order].chunks[chunk][at].id;
         while let Some(change) = self.changes.get(id as usize).filter(|change| change.replaced != NONE) {
             id = change.replaced;
         }
@@ -629,6 +631,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_family_whose_changes_were_undone_has_no_first_change() {
+        let mut batch = WriteBatch::default();
+        batch.push(2, b"a", Kind::PUT, b"stays");
+        let mark = batch.mark();
+        batch.push(1, b"a", Kind::PUT, b"goes");
+        batch.cut_back(mark);
+        assert_eq!(batch.first_change(1, b"a"), None);
+        assert_eq!(batch.first_change(2, b"a"), Some(mark));
+    }
 
     #[test]
     fn a_large_row_that_is_cut_gives_its_memory_back() {
