@@ -60,7 +60,7 @@ impl Mood {
         match random.below(12) {
             0 | 1 => Mood::Failing(area),
             2 | 3 => Mood::Full(area),
-            4 => Mood::Lying(area),
+            4 | 5 => Mood::Lying(area),
             _ => Mood::Sound,
         }
     }
@@ -101,7 +101,7 @@ impl Faults {
     /// None, until some are allowed.
     pub fn new(mood: Mood, seed: u64) -> Faults {
         let mut random = Random::new(seed, 4);
-        let one_in = random.pick(&[20, 100, 500]);
+        let one_in = random.pick(&[4, 30, 200]);
         Faults(Mutex::new(State { mood, random, one_in, left: 0, hits: 0, moment: None }))
     }
 

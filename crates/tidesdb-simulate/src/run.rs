@@ -57,7 +57,7 @@ impl Program {
         let options = Options {
             write_buffer_size: if tiny { 16 << 10 } else { 256 << 10 },
             block_cache_size: random.pick(&[4 << 10, 64 << 10]),
-            wal_segment_size: if tiny { 64 << 10 } else { 1 << 20 },
+            wal_segment_size: if tiny { random.pick(&[4 << 10, 16 << 10, 64 << 10]) } else { 1 << 20 },
             target_file_size: random.pick(&[4 << 10, 64 << 10]),
             base_level_size: 16 << 10,
             max_open_files: random.pick(&[8, 64]),
@@ -168,9 +168,9 @@ impl Program {
                 }
             }));
         }
-        let upkeep = Arc::clone(&world);
         let seed = self.seed;
         if !self.cut.has(Part::Upkeep) {
+            let upkeep = Arc::clone(&world);
             tasks.push(simulation::spawn("upkeep", move || maintain(&upkeep, seed)));
         }
         if matches!(self.mood, Mood::Full(None)) && !self.cut.has(Part::Faults) {

@@ -316,7 +316,8 @@ impl Options {
             )));
         }
         bound("write_buffer_size", self.write_buffer_size as u64, 4 << 10, 64 << 30)?;
-        bound("wal_segment_size", self.wal_segment_size.into(), 64 << 10, 1 << 30)?;
+        let least_segment = if cfg!(simulation) { 4 << 10 } else { 64 << 10 };
+        bound("wal_segment_size", self.wal_segment_size.into(), least_segment, 1 << 30)?;
         bound("compaction_threads", self.compaction_threads as u64, 0, 64)?;
         bound("max_open_files", self.max_open_files as u64, 4, 1 << 20)?;
         bound("target_file_size", self.target_file_size, 1 << 10, 1 << 40)?;
