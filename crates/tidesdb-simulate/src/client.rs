@@ -26,6 +26,9 @@ const SLEEP: Duration = Duration::from_secs(8);
 /// Most time of one change beyond its wait.
 const WORK: Duration = Duration::from_secs(1);
 
+/// Rows in the order of their keys.
+pub type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Most statements of a transaction.
 pub const MOST_STATEMENTS: u64 = 7;
 
@@ -80,23 +83,13 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// The rows of a family from a key on, as plain reads see them.
-pub fn read_rows(
-    db: &Db,
-    txn: &mut Transaction,
-    family: &Arc<Family>,
-    from: &[u8],
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+pub fn read_rows(db: &Db, txn: &mut Transaction, family: &Arc<Family>, from: &[u8]) -> Result<Rows, Error> {
     let start = if from.is_empty() { Start::First } else { Start::AtOrAfter };
     read_scan(db, txn, family, &Scan { start, key: from, ..Scan::default() })
 }
 
 /// The rows of a scan.
-fn read_scan(
-    db: &Db,
-    txn: &mut Transaction,
-    family: &Arc<Family>,
-    scan: &Scan<'_>,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+fn read_scan(db: &Db, txn: &mut Transaction, family: &Arc<Family>, scan: &Scan<'_>) -> Result<Rows, Error> {
     let mut cursor = db.cursor(family);
     let mut rows = Vec::new();
     let mut found = cursor.seek(txn, scan)?;

@@ -10,7 +10,7 @@ use tidesdb_simulated::internal::store::family::Family;
 use tidesdb_simulated::simulation;
 use tidesdb_simulated::{Compression, Error, FamilyOptions, Options, SyncMode, TransactionOptions};
 
-use crate::client::{read_rows, Client, World, MOST_STATEMENTS};
+use crate::client::{read_rows, Client, Rows, World, MOST_STATEMENTS};
 use crate::cut::{shrink, Cut, Part};
 use crate::disk::SwitchingDisk;
 use crate::events::{self, hit, hit_times};
@@ -21,8 +21,6 @@ use crate::random::Random;
 use crate::recovery;
 
 const DIR: &str = "/store";
-
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What a seed decides before anything runs.
 #[derive(Clone, Debug)]
