@@ -25,7 +25,7 @@
  * - A slice whose data is null is empty, whatever its size.
  * - A store (tidesdb_db) and a family may be used by any number of threads. A transaction and a cursor
  *   are used by one thread at a time, except for tidesdb_txn_kill() and, while its owner is blocked in
- *   the server's commit, tidesdb_txn_order(). An iterator is used by one thread at a time too.
+ *   the server's commit, tidesdb_txn_order(). So are an iterator and, but for tidesdb_ingest_kill(), a load.
  * - The engine takes its own memory from mimalloc, linked into the library and hidden in it. malloc() stays as the
  *   program has it. Bytes for the caller to free come from malloc().
  * - No panic crosses this border: a failure on private data is TIDESDB_PANIC, one while shared state
@@ -80,6 +80,7 @@ typedef struct tidesdb_db tidesdb_db;
 typedef struct tidesdb_family tidesdb_family;
 typedef struct tidesdb_txn tidesdb_txn;
 typedef struct tidesdb_ddl tidesdb_ddl;
+typedef struct tidesdb_ingest tidesdb_ingest;
 
 typedef struct tidesdb_slice {
   const uint8_t *data;
@@ -588,6 +589,39 @@ typedef struct tidesdb_op {
 /* Applies a row's changes, in order, all or none: on failure the batch is as before and *failed is the
  * index of the operation that failed. Locks taken stay. Writes are private until the commit. */
 int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t *failed);
+
+/* ---- loads of empty families ----------------------------------------------------------------- */
+
+/* A load writes finished files of sorted rows, past log and memtable: for many rows the cheapest way in. All rows are
+ * visible at once when it finishes, to later snapshots and not to older ones.
+ *
+ *   tidesdb_ingest_begin(db, 0, &load);
+ *   tidesdb_ingest_add(load, ops, count, &failed);     again and again, best in the order of the keys
+ *   tidesdb_ingest_finish(load);
+ *
+ * Families must be empty, deleted rows included: truncate them, or make new ones. Rows out of the order of their keys
+ * are sorted on disk, family by family, which writes them twice or more. From its first row on a family is locked as a
+ * whole, against its other writers and locking readers, for at most TIDESDB_NO_TIMEOUT. */
+
+enum {
+  /* no locks: for families that nobody sees. Until the load has finished nobody else may write there, or deleted rows
+     can come back */
+  TIDESDB_INGEST_UNLOCKED = 1
+};
+
+int tidesdb_ingest_begin(tidesdb_db *db, unsigned flags, tidesdb_ingest **ingest);
+/* Adds rows, of any families: TIDESDB_PUT, each of a new key; TIDESDB_OP_PIECES as in tidesdb_write(). On failure the
+ * rows before *failed are in the load, and that one and all after it are not. TIDESDB_DUPLICATE: the key is in the load
+ * already (perhaps tidesdb_ingest_finish() says so); TIDESDB_INVALID: the family has rows, or had some that no merge has
+ * dropped; or no new key was said. The load goes on after these, but not after TIDESDB_DEADLOCK and failures of the disk. */
+int tidesdb_ingest_add(tidesdb_ingest *ingest, const tidesdb_op *ops, size_t count, size_t *failed);
+/* From any thread: the load ends with TIDESDB_INTERRUPTED. */
+void tidesdb_ingest_kill(tidesdb_ingest *ingest);
+/* Commits all rows, durably in every sync mode. Nothing of the load is left after a failure; after TIDESDB_READ_ONLY and
+ * TIDESDB_OUTCOME_UNKNOWN a restart shows whether it is there. Frees the handle, whatever is returned. */
+int tidesdb_ingest_finish(tidesdb_ingest *ingest);
+/* Gives the load up, removes its files, and frees the handle. */
+void tidesdb_ingest_abandon(tidesdb_ingest *ingest);
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 

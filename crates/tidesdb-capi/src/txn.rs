@@ -48,11 +48,16 @@ impl TxnHandle {
 
     /// Error when the family is one of another store.
     pub(crate) fn check_store(&self, family: &FamilyHandle) -> Result<(), Error> {
-        if Arc::ptr_eq(self.db.store(), family.db.store()) {
-            return Ok(());
-        }
-        Err(Error::InvalidArgument("the family and the transaction are of two stores".into()))
+        check_store(&self.db, family)
     }
+}
+
+/// Error when the family is not one of `db`.
+fn check_store(db: &Db, family: &FamilyHandle) -> Result<(), Error> {
+    if Arc::ptr_eq(db.store(), family.db.store()) {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument("the family and the transaction are of two stores".into()))
 }
 
 /// The transaction of a pointer from C.
@@ -473,7 +478,11 @@ const PIECES: u8 = 4;
 /// Operations of one row without an allocation.
 const INLINE_OPS: usize = 16;
 
-unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, Error> {
+/// The change of an operation on a family of `db`; of a value in pieces the first alone.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn change_of<'a>(db: &Db, op: &'a OpC) -> Result<Change<'a>, Error> {
     // SAFETY: the crate's contract.
     let key = unsafe { op.key.bytes() };
     // SAFETY: as above; the others are for `pieces_of`.
@@ -500,7 +509,7 @@ unsafe fn change_of<'a>(handle: &TxnHandle, op: &'a OpC) -> Result<Change<'a>, E
     }
     // SAFETY: as above.
     let family = unsafe { given(op.family)? };
-    handle.check_store(family)?;
+    check_store(db, family)?;
     let (lock, count_unchanged) = (op.flags & 1 != 0, op.flags & 2 != 0);
     Ok(Change { family: &family.family, key, kind, lock, count_unchanged, expiry: op.expiry })
 }
@@ -524,13 +533,22 @@ unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<InPieces<'_>>, Error> {
     if of_row.next().is_some() {
         return Err(Error::InvalidArgument("of a row's operations one may have a value in pieces".into()));
     }
-    if !op.value.data.cast::<Slice>().is_aligned() {
+    // SAFETY: the crate's contract.
+    Ok(Some((index, unsafe { pieces_after_first(op)? })))
+}
+
+/// All pieces of an operation's value but the first; none of a value in one piece.
+///
+/// # Safety
+/// As for the crate.
+pub(crate) unsafe fn pieces_after_first(op: &OpC) -> Result<Vec<&[u8]>, Error> {
+    if op.flags & PIECES != 0 && !op.value.data.cast::<Slice>().is_aligned() {
         return Err(Error::InvalidArgument("the pieces of a value are not aligned".into()));
     }
     // SAFETY: the crate's contract.
     let pieces = unsafe { pieces(op) }.unwrap_or_default();
     // SAFETY: as above.
-    Ok(Some((index, pieces.iter().skip(1).map(|piece| unsafe { piece.bytes() }).collect())))
+    Ok(pieces.iter().skip(1).map(|piece| unsafe { piece.bytes() }).collect())
 }
 
 /// See the header.
@@ -556,7 +574,7 @@ pub unsafe extern "C" fn tidesdb_write(
         let result = if count <= INLINE_OPS {
             for (slot, op) in inline.iter_mut().zip(ops) {
                 // SAFETY: as above.
-                slot.write(unsafe { change_of(handle, op)? });
+                slot.write(unsafe { change_of(&handle.db, op)? });
             }
             // SAFETY: the first `count` were just written.
             let changes = unsafe { std::slice::from_raw_parts(inline.as_ptr().cast::<Change<'_>>(), count) };
@@ -564,7 +582,7 @@ pub unsafe extern "C" fn tidesdb_write(
         } else {
             // SAFETY: as above.
             let changes =
-                ops.iter().map(|op| unsafe { change_of(handle, op) }).collect::<Result<Vec<_>, _>>()?;
+                ops.iter().map(|op| unsafe { change_of(&handle.db, op) }).collect::<Result<Vec<_>, _>>()?;
             txn.write_in_pieces(&changes, more)
         };
         match result {

@@ -156,4 +156,5 @@ groups!(
     singles,
     txn_keys,
     iterators,
+    ingests,
 );

@@ -2017,6 +2017,110 @@ static void expiries(void) {
   OK(tidesdb_close(db));
 }
 
+static int load_row(tidesdb_ingest *load, tidesdb_family *family, int n, uint8_t kind, uint8_t flags) {
+  tidesdb_op op;
+  char key[16];
+  size_t failed = 9;
+  int status;
+  snprintf(key, sizeof key, "k%06d", n);
+  memset(&op, 0, sizeof op);
+  op.family = family;
+  op.key = slice(key);
+  op.value = slice("value");
+  op.kind = kind;
+  op.flags = flags;
+  status = tidesdb_ingest_add(load, &op, 1, &failed);
+  CHECK(failed == (status == TIDESDB_OK ? 9u : 0u));
+  return status;
+}
+
+static void ingests(void) {
+  tidesdb_db *db = open_at(path), *other;
+  tidesdb_family *family = make_family(db, "loaded"), *more = make_family(db, "more"), *strange;
+  tidesdb_cursor *cursor = make_cursor(family);
+  tidesdb_txn *txn = begin_txn(db), *old = begin_txn(db);
+  tidesdb_ingest *load;
+  tidesdb_slice pieces[2];
+  tidesdb_op op;
+  char elsewhere[4200];
+  int n;
+  reads(cursor, old, "k000001", NULL);
+  OK(tidesdb_ingest_begin(db, 0, &load));
+  for (n = 0; n < 3000; n++)
+    OK(load_row(load, family, n, TIDESDB_PUT, 0));
+  IS(TIDESDB_DUPLICATE, load_row(load, family, 2999, TIDESDB_PUT, 0));
+  /* Out of order, in another family. */
+  for (n = 3000; n > 0; n--)
+    OK(load_row(load, more, n * 7919 % 3001, TIDESDB_PUT, 0));
+  memset(&op, 0, sizeof op);
+  pieces[0] = slice("in ");
+  pieces[1] = slice("pieces");
+  op.family = family;
+  op.key = slice("l");
+  op.value.data = (const uint8_t *)pieces;
+  op.value.size = 2;
+  op.kind = TIDESDB_PUT;
+  op.flags = TIDESDB_OP_PIECES;
+  OK(tidesdb_ingest_add(load, &op, 1, NULL));
+  OK(tidesdb_ingest_add(load, NULL, 0, NULL));
+  /* No puts of new keys. */
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_DELETE, 0));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_INSERT, 0));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, TIDESDB_OP_NEUTRAL));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, 8));
+  /* The family is locked as a whole. */
+  tidesdb_txn_set_lock_timeout(txn, TIDESDB_NO_WAIT);
+  IS(TIDESDB_LOCK_TIMEOUT, put(txn, family, "x", "1"));
+  OK(tidesdb_txn_rollback(txn));
+  OK(tidesdb_ingest_finish(load));
+  OK(tidesdb_txn_begin(txn, TIDESDB_REPEATABLE_READ, 0));
+  reads(cursor, txn, "k000001", "value");
+  reads(cursor, txn, "l", "in pieces");
+  reads(cursor, old, "k000001", NULL);
+  counts_to(family, 3001);
+  counts_to(more, 3000);
+  OK(tidesdb_txn_rollback(old));
+  OK(tidesdb_txn_rollback(txn));
+
+  /* No more into what has rows; another store's; a kill; flags. */
+  OK(tidesdb_ingest_begin(db, TIDESDB_INGEST_UNLOCKED, &load));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, 0));
+  CHECK(strstr(tidesdb_last_error(), "loaded") && strstr(tidesdb_last_error(), "truncate"));
+  snprintf(elsewhere, sizeof elsewhere, "%s-elsewhere", path);
+  other = open_at(elsewhere);
+  strange = make_family(other, "strange");
+  IS(TIDESDB_INVALID, load_row(load, strange, 1, TIDESDB_PUT, 0));
+  tidesdb_family_close(strange);
+  OK(tidesdb_close(other));
+  strange = make_family(db, "strange");
+  OK(load_row(load, strange, 1, TIDESDB_PUT, 0));
+  tidesdb_ingest_kill(load);
+  IS(TIDESDB_INTERRUPTED, load_row(load, strange, 2, TIDESDB_PUT, 0));
+  IS(TIDESDB_INTERRUPTED, tidesdb_ingest_finish(load));
+  OK(tidesdb_ingest_begin(db, 0, &load));
+  OK(load_row(load, strange, 1, TIDESDB_PUT, 0));
+  tidesdb_ingest_abandon(load);
+  OK(tidesdb_ingest_begin(db, 0, &load));
+  OK(tidesdb_ingest_finish(load));
+  counts_to(strange, 0);
+  IS(TIDESDB_INVALID, tidesdb_ingest_begin(db, 2, &load));
+  CHECK(load == NULL);
+  IS(TIDESDB_INVALID, tidesdb_ingest_begin(NULL, 0, &load));
+  IS(TIDESDB_INVALID, tidesdb_ingest_begin(db, 0, NULL));
+  IS(TIDESDB_INVALID, tidesdb_ingest_add(NULL, &op, 1, NULL));
+  IS(TIDESDB_INVALID, tidesdb_ingest_finish(NULL));
+  tidesdb_ingest_kill(NULL);
+  tidesdb_ingest_abandon(NULL);
+  tidesdb_family_close(strange);
+
+  tidesdb_cursor_close(cursor);
+  tidesdb_txn_free(txn);
+  tidesdb_txn_free(old);
+  tidesdb_family_close(family);
+  tidesdb_family_close(more);
+  OK(tidesdb_close(db));
+}
+
 /* ---- single operations and iterators ---- */
 
 static int is(tidesdb_slice slice, const char *expected) {
@@ -2333,6 +2437,7 @@ int main(int argc, char **argv) {
       {"closed", closed},         {"marks", marks},         {"connections", connections},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
       {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
+      {"ingests", ingests},
   };
   size_t i;
   CHECK(argc == 3);

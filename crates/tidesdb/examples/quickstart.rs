@@ -1,8 +1,8 @@
 //! A tour of the engine: `cargo run -p tidesdb --example quickstart [directory]`.
 //!
 //! Opens a store, writes and reads, iterates both ways, and groups changes into transactions. Shows a
-//! snapshot, a conflict and a lock, takes a backup, and opens the store again. Without a directory it works
-//! in a temporary one.
+//! snapshot, a conflict and a lock, loads an empty family, takes a backup, and opens the store again. Without
+//! a directory it works in a temporary one.
 //!
 //! `cargo test --examples` runs it too.
 
@@ -91,6 +91,17 @@ fn tour(dir: &Path) -> Result<()> {
     txn.commit()?;
     println!("mars has {} moons again", text(planets.get("mars")?));
 
+    // Many rows for an empty family: straight into sorted files, all visible at once.
+    let stars = db.family("stars")?;
+    if stars.iter().next().is_none() {
+        let mut load = db.ingest()?;
+        for number in 0..10_000u32 {
+            load.add(&stars, number.to_be_bytes(), "not visited yet")?;
+        }
+        load.finish()?;
+    }
+    println!("{} stars", stars.iter().count());
+
     // A copy of the whole store, while others may write. It becomes a store by Db::restore.
     let copy = dir.join("copy");
     if !copy.exists() {
@@ -98,7 +109,7 @@ fn tour(dir: &Path) -> Result<()> {
     }
 
     // Handles that are left keep the directory locked.
-    drop((planets, log));
+    drop((planets, log, stars));
     db.close()?;
     let db = Db::open(dir.join("store"), Options::default())?;
     println!("opened again: {} families", db.family_names().len());

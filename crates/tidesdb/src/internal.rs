@@ -126,6 +126,9 @@ pub mod table {
 
 #[doc(hidden)]
 pub mod txn {
+    pub mod ingest {
+        pub use crate::txn::ingest::{Ingest, IngestOptions};
+    }
     pub mod cursor {
         pub use crate::txn::cursor::{Cursor, Scan, Start};
     }
@@ -145,7 +148,7 @@ pub mod txn {
 #[doc(hidden)]
 pub mod types {
     pub use crate::types::{
-        CountEffect, Entry, FamilyId, FileNo, Kind, LogSegment, Lsn, Op, Seq, DICTIONARY, MAX_SEQ,
+        CountEffect, Entry, FamilyId, FileNo, Kind, LogSegment, Lsn, Op, Pieces, Seq, DICTIONARY, MAX_SEQ,
     };
 }
 

@@ -103,7 +103,7 @@ mod types;
 mod version;
 mod wal;
 
-pub use api::{Db, Family, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
+pub use api::{Db, Family, Ingest, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
 pub use error::{Error, Result};
 pub use options::{
     Compression, FamilyLabel, FamilyOptions, LogLevel, LogSink, Options, RememberedStore, StoreIdentity,

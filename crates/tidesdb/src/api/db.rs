@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::family::Family;
+use super::ingest::Ingest;
 use super::pool::Shared;
 use super::transaction::Transaction;
 use crate::backup::{self, BackupOptions, Watch};
@@ -127,6 +128,11 @@ impl Db {
     /// Begins a transaction with options, its isolation among them.
     pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction> {
         Transaction::begin(&self.shared, options)
+    }
+
+    /// Begins a load of empty families past log and memtable: for many rows the cheapest way in.
+    pub fn ingest(&self) -> Result<Ingest> {
+        Ingest::begin(&self.shared)
     }
 
     /// Makes every answered commit durable: for stores with a sync mode below

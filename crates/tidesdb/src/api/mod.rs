@@ -11,6 +11,7 @@
 
 mod db;
 mod family;
+mod ingest;
 mod iter;
 mod key_range;
 mod pool;
@@ -20,6 +21,7 @@ mod transaction;
 
 pub use db::Db;
 pub use family::Family;
+pub use ingest::Ingest;
 pub use iter::{Iter, KeyValue, TransactionIter};
 pub use key_range::{ByteRange, KeyBounds};
 pub use range_cursor::RangeCursor;

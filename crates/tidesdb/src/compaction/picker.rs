@@ -26,6 +26,11 @@ use crate::version::reservations::{Held, Output};
 /// for 12 TiB.
 const BOTTOM: u8 = 6;
 
+/// The last level of a family without tables.
+pub fn deepest_level(options: &FamilyOptions) -> u8 {
+    BOTTOM.max(options.min_levels.clamp(1, 63) as u8)
+}
+
 /// Overlap in the base level, as a multiple of the bytes of small runs, above which they merge among
 /// themselves.
 const SMALL_RUN_OVERLAP: u64 = 8;

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::compaction::picker::deepest_level;
 use crate::db::counters::ReserveLoop;
 use crate::db::loops::{CompactLoop, FlushLoop, MemoryLoop};
 use crate::db::maintenance::Maintenance;
@@ -288,12 +289,18 @@ impl Maintenance {
         prepared.min(self.store.memtables_need_from(flushed))
     }
 
-    /// Makes the runs of a commit part of the version: runs of level 0. Everything older is in it.
+    /// Makes the runs of a commit part of the version. Everything older is in it.
     pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
         let live = |family| self.store.catalog.is_live(family);
         self.log_before_install(runs.id())?;
+        // This thread alone gives a family its first table.
+        let version = self.store.versions.current();
+        let deepest = |family| {
+            let options = self.store.family_options(family)?;
+            version.family(family).is_none().then(|| deepest_level(&options))
+        };
         note("edit: runs");
-        self.install_sealed(runs.edit(&live), runs.id(), runs.seq())?;
+        self.install_sealed(runs.edit(&live, &deepest), runs.id(), runs.seq())?;
         self.shape_changed();
         Ok(())
     }

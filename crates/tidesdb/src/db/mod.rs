@@ -30,6 +30,7 @@ use crate::store::family::Family;
 use crate::store::Store;
 pub(crate) use crate::store::LOCK;
 use crate::txn::cursor::Cursor;
+use crate::txn::ingest::{Ingest, IngestOptions};
 use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
@@ -53,6 +54,11 @@ impl Db {
     /// A new transaction object.
     pub fn transaction(&self) -> Transaction {
         Transaction::new(self.transactions.clone())
+    }
+
+    /// Begins a load of empty families.
+    pub fn ingest(&self, options: IngestOptions) -> Result<Ingest> {
+        Ingest::begin(&self.transactions, options)
     }
 
     /// Begins a group of dictionary changes.

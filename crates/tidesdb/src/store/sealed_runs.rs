@@ -4,7 +4,8 @@
 //! The content of a *run names* record (`docs/format/wal.md`):
 //!
 //! ```text
-//! u8 version (2)
+//! u8 version (2; 3: of a load)
+//! varint ordinals in version 3: the highest of a table
 //! varint files    each: varint number, varint length
 //! varint tables   each: bytes, a "new table" of the manifest: level 0, generation = ordinal of the run
 //!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
@@ -30,6 +31,9 @@ pub(crate) const MAX_RUNS: usize = 2;
 /// Version of the names' encoding.
 const NAMES_VERSION: u8 = 2;
 
+/// The version of a load's names. A family may have any number of tables, with disjoint keys.
+const NAMES_OF_LOAD: u8 = 3;
+
 /// The version without numbers of rows.
 const NAMES_WITHOUT_ROWS: u8 = 1;
 
@@ -52,6 +56,8 @@ pub(crate) struct SealedRuns {
     /// Named by the log of a repaired store: the proofs of their puts may be lost
     /// (`docs/design/0020-single-deletes.md`).
     pub unproven: bool,
+    /// Finished tables of a load: those of a family have disjoint keys, ascending with their ordinals.
+    pub loaded: bool,
 }
 
 impl SealedRuns {
@@ -109,7 +115,13 @@ impl SealedRuns {
 
     /// The content of the run names record.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![NAMES_VERSION];
+        let mut out = match self.loaded {
+            true => vec![NAMES_OF_LOAD],
+            false => vec![NAMES_VERSION],
+        };
+        if self.loaded {
+            put_varint(&mut out, self.generations());
+        }
         put_varint(&mut out, self.files.len() as u64);
         for file in &self.files {
             put_varint(&mut out, file.number());
@@ -130,13 +142,22 @@ impl SealedRuns {
         Ok(files.into_iter().map(|(number, _)| number))
     }
 
+    /// Number of generations to give to a commit with these names.
+    pub(crate) fn named_generations(names: &[u8]) -> Result<u64> {
+        match names.first() {
+            Some(&NAMES_OF_LOAD) => Ok(read_head(&mut Reader { rest: names })?.1),
+            _ => Ok(MAX_RUNS as u64),
+        }
+    }
+
     /// Reads a run names record; the files are kept as named by the log.
     pub(crate) fn decode(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
         let mut cursor = Reader { rest: names };
-        let (version, files) = read_files(&mut cursor)?;
+        let ((version, generations), files) = read_files(&mut cursor)?;
         let files = files.into_iter().map(|(number, len)| versions.private_file(number, len)).collect();
         let unproven = versions.state().unproven_upto != 0;
-        let mut sealed = SealedRuns { files, tables: Vec::new(), unproven };
+        let loaded = version == NAMES_OF_LOAD;
+        let mut sealed = SealedRuns { files, tables: Vec::new(), unproven, loaded };
         // Until all is read nothing of it may be unlinked.
         sealed.keep(versions);
         for _ in 0..cursor.varint().map_err(damage)? {
@@ -144,7 +165,7 @@ impl SealedRuns {
             let file = sealed.files.iter().find(|file| file.number() == new.file);
             let file = Arc::clone(file.ok_or_else(|| damage("a table in a file that is not named"))?);
             // A reader of the log gives so many generations to a commit.
-            let known = (1..=MAX_RUNS as u64).contains(&new.generation);
+            let known = (1..=generations).contains(&new.generation);
             if new.meta.entries != new.meta.keys || !known {
                 return Err(damage("a table that is not one of a run"));
             }
@@ -192,7 +213,8 @@ impl SealedRuns {
             *row_counts.entry(table.meta.family).or_default() += row_count;
         }
         let id = first + self.generations().max(1) - 1;
-        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts, unproven: self.unproven }
+        let (unproven, loaded) = (self.unproven, self.loaded);
+        CommittedRuns { id, seq, files: self.files.clone(), runs, row_counts, unproven, loaded }
     }
 }
 
@@ -206,6 +228,8 @@ pub(crate) struct CommittedRuns {
     runs: Vec<TableHandle>,
     row_counts: BTreeMap<FamilyId, RowCount>,
     unproven: bool,
+    /// See [`SealedRuns::loaded`].
+    loaded: bool,
 }
 
 impl fmt::Debug for CommittedRuns {
@@ -252,8 +276,16 @@ impl CommittedRuns {
         &self.runs
     }
 
-    /// The edit for the manifest, without families that are not `live`.
-    pub(crate) fn edit(&self, live: &dyn Fn(FamilyId) -> bool) -> Edit {
+    /// The edit for the manifest, without families that are not `live`. Everything older is in the manifest, or
+    /// in the same edit before it.
+    ///
+    /// `deepest` is the last level of a family that has no table yet. A load's tables go there at once: nothing
+    /// of the family is older, and their keys are disjoint. In a family with tables they are runs of level 0.
+    pub(crate) fn edit(
+        &self,
+        live: &dyn Fn(FamilyId) -> bool,
+        deepest: &dyn Fn(FamilyId) -> Option<u8>,
+    ) -> Edit {
         let mut edit = Edit {
             last_seq: Some(self.seq),
             last_generation: Some(self.id),
@@ -267,10 +299,12 @@ impl CommittedRuns {
         edit.row_counts =
             row_counts.filter(|&(family, row_count)| live(family) && row_count != RowCount::ZERO).collect();
         for run in self.runs.iter().filter(|run| live(run.meta().family)) {
+            let level = self.loaded.then(|| deepest(run.meta().family)).flatten().unwrap_or(0);
+            let generation = if level == 0 { run.generation } else { 0 };
             edit.new_tables.push(NewTable {
                 file: run.file.number(),
-                level: 0,
-                generation: run.generation,
+                level,
+                generation,
                 meta: run.meta().clone(),
             });
         }
@@ -282,15 +316,24 @@ fn damage(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a record of run names: {what}"))
 }
 
-/// Version, and numbers and lengths of files, at the begin of a run names record.
-fn read_files(cursor: &mut Reader<'_>) -> Result<(u8, Vec<(FileNo, u64)>)> {
-    let version = cursor.u8().map_err(damage)?;
-    if ![NAMES_WITHOUT_ROWS, NAMES_VERSION].contains(&version) {
-        return Err(Error::later_version("wal", "a record of run names"));
+/// Version and highest possible ordinal.
+type Head = (u8, u64);
+
+/// The begin of a run names record.
+fn read_head(cursor: &mut Reader<'_>) -> Result<Head> {
+    match cursor.u8().map_err(damage)? {
+        version @ (NAMES_WITHOUT_ROWS | NAMES_VERSION) => Ok((version, MAX_RUNS as u64)),
+        NAMES_OF_LOAD => Ok((NAMES_OF_LOAD, cursor.varint().map_err(damage)?)),
+        _ => Err(Error::later_version("wal", "a record of run names")),
     }
+}
+
+/// Head, and numbers and lengths of files, at the begin of a run names record.
+fn read_files(cursor: &mut Reader<'_>) -> Result<(Head, Vec<(FileNo, u64)>)> {
+    let head = read_head(cursor)?;
     let mut files = Vec::new();
     for _ in 0..cursor.varint().map_err(damage)? {
         files.push((cursor.varint().map_err(damage)?, cursor.varint().map_err(damage)?));
     }
-    Ok((version, files))
+    Ok((head, files))
 }

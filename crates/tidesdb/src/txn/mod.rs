@@ -2,6 +2,7 @@
 
 pub mod commit;
 pub mod cursor;
+pub mod ingest;
 pub(crate) mod prepared;
 pub(crate) mod prepared_locks;
 pub(crate) mod recovered;

@@ -195,6 +195,14 @@ impl WriteBatch {
         batch.finish()
     }
 
+    /// Every change of a family, in memory and in runs, those hidden by later ones included.
+    pub(crate) fn version_iters(&self, family: FamilyId) -> Vec<Box<dyn VersionIterator + '_>> {
+        let memory = Changes { batch: self, large: &[] }.iter(family);
+        let mut all: Vec<Box<dyn VersionIterator + '_>> = vec![Box::new(memory)];
+        all.extend(self.runs.version_iters(family));
+        all
+    }
+
     /// All changes as durable runs; the batch stays as it is.
     pub(crate) fn seal(&self, store: &Store, owner: &LockOwner) -> Result<SealedRuns> {
         SealedRuns::seal(store, owner, &self.runs, &Changes { batch: self, large: &[] })

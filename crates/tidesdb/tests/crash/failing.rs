@@ -12,7 +12,9 @@ fn is_possible(step: &Step, world: &World) -> bool {
     let state = world.expect.now();
     let has = |name: &&str| state.names.contains_key(*name);
     match step {
-        Step::Commit(_, writes) | Step::Prepare(_, writes) => writes.iter().all(|(name, _, _)| has(name)),
+        Step::Commit(_, writes) | Step::Load(writes) | Step::Prepare(_, writes) => {
+            writes.iter().all(|(name, _, _)| has(name))
+        }
         Step::Decide(xid, _) => state.undecided.contains(*xid),
         Step::Create(name) => !has(name),
         Step::Rename(from, to) => has(from) && !has(to),

@@ -346,7 +346,49 @@ pub(super) fn short_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
         ],
     ));
     all.extend(spilled_programs());
+    all.extend(loads());
     all
+}
+
+/// Programs with loads: of several tables in a family, in order and not, in the middle of commits.
+fn loads() -> Vec<(&'static str, bool, Vec<Step>)> {
+    use Step::*;
+    let a = |n, seed| put("a", n, seed);
+    let ascending = |family, count| (0..count).map(move |n| put(family, n, 700 + u64::from(n)));
+    let both: Vec<Write> = ascending("a", 220).chain(ascending("b", 20)).collect();
+    let mixed: Vec<Write> = ascending("b", 60).chain((60..150).rev().map(|n| put("b", n, 5))).collect();
+    vec![
+        (
+            "a load and a flush",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                Create("c"),
+                commit(&[put("c", 1, 1)]),
+                Load(both),
+                commit(&[a(2, 2), ("a", 3, None), put("c", 2, 1)]),
+                Flush,
+                commit(&[a(300, 3)]),
+                Compact("a"),
+            ],
+        ),
+        (
+            "loads over restarts",
+            true,
+            vec![
+                Create("a"),
+                Create("b"),
+                commit(&[a(1, 1)]),
+                Load(mixed),
+                Truncate("a"),
+                Load(ascending("a", 90).collect()),
+                commit(&[a(2, 2), put("b", 3, 3)]),
+                Reopen,
+                commit(&[a(4, 4)]),
+            ],
+        ),
+    ]
 }
 
 /// Writes larger than half of the tiny write buffer: `count` keys from `first` on, every fifth deleted. About

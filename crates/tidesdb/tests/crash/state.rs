@@ -23,6 +23,8 @@ pub(super) type Write = (&'static str, u32, Option<(usize, u64)>);
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Commit(Option<SyncMode>, Vec<Write>),
+    /// Into empty families.
+    Load(Vec<Write>),
     Prepare(&'static str, Vec<Write>),
     Decide(&'static str, bool),
     Create(&'static str),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::FaultyDisk;
+use tidesdb::internal::txn::ingest::IngestOptions;
 use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::internal::types::Pieces;
 use tidesdb::{Error, FamilyOptions, Options, Result, SyncMode};
 
 use super::sim::{begin, open};
@@ -91,6 +93,19 @@ impl World {
                 txn.commit()?;
                 let mode = self.options.sync_mode.max(sync.unwrap_or(SyncMode::None));
                 self.answered(mode == SyncMode::Full);
+            }
+            Step::Load(writes) => {
+                let changes = next.changes(writes);
+                next.apply(&changes);
+                let mut load = self.db().ingest(IngestOptions::default())?;
+                for (name, n, change) in writes {
+                    let (len, seed) = change.expect("a load has rows and no deletions");
+                    let family = self.db().family(name.as_bytes())?;
+                    load.add(&family, &key(*n), Pieces::new(&value(len, seed), &[]), 0)?;
+                }
+                self.event(next);
+                load.finish()?;
+                self.answered(true);
             }
             Step::Prepare(xid, writes) => {
                 let changes = next.changes(writes);

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use crate::compaction::picker::deepest_level;
 use crate::db::background::{unread_run, FlushedMemtable};
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
@@ -73,7 +74,15 @@ fn flush_flushables(
     while let Some(first) = rest.first() {
         let oldest = rest.len() == flushables.len();
         if let Flushable::Runs(runs) = first {
-            let named = runs.edit(&|family| family_options.of(family).is_some());
+            let version = versions.current();
+            let has_tables = |family| {
+                version.family(family).is_some()
+                    || edit.new_tables.iter().any(|new| new.meta.family == family)
+            };
+            let named = runs.edit(&|family| family_options.of(family).is_some(), &|family| {
+                let options = family_options.of(family)?;
+                (!has_tables(family)).then(|| deepest_level(&options))
+            });
             edit.new_files.extend(named.new_files);
             edit.new_tables.extend(named.new_tables);
             edit.row_counts.extend(named.row_counts);

@@ -11,7 +11,7 @@ use crate::host::{HashMap, HashSet};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::CommitBatch;
-use crate::store::sealed_runs::{SealedRuns, MAX_RUNS};
+use crate::store::sealed_runs::SealedRuns;
 use crate::store::view::Flushable;
 use crate::types::{FileNo, MemtableId, Seq};
 use crate::version::VersionSet;
@@ -143,11 +143,13 @@ impl Replay {
     }
 
     /// Applies a commit of runs: they lie between earlier and later replayed content.
-    fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) {
+    fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) -> Result<()> {
         if seq > self.flushed {
+            let generations = SealedRuns::named_generations(&names)?;
             self.pieces.push(Piece::Runs(seq, names, self.next_memtable_id));
-            self.next_memtable_id += MAX_RUNS as MemtableId;
+            self.next_memtable_id += generations as MemtableId;
         }
+        Ok(())
     }
 
     /// The next record of the log.
@@ -173,7 +175,7 @@ impl Replay {
                 let decision = match (self.pending.remove(&txn), self.names.remove(&txn)) {
                     // All changes are in the runs: the batch is empty.
                     (Some(_), Some(names)) => {
-                        self.apply_runs(seq, names);
+                        self.apply_runs(seq, names)?;
                         Decision::Committed
                     }
                     (Some(pending), None) => {

@@ -173,6 +173,11 @@ impl Runs {
         Ok(iterators)
     }
 
+    /// Every change of a family that was not undone, newest run first.
+    pub(crate) fn version_iters(&self, family: FamilyId) -> Vec<Box<dyn VersionIterator + '_>> {
+        version_iters(&self.list, family)
+    }
+
     /// Bytes of a family's tables.
     pub(super) fn bytes(&self, family: FamilyId) -> u64 {
         self.list.iter().filter_map(|run| run.table(family)).map(|table| table.meta().len).sum()

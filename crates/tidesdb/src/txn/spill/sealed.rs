@@ -32,7 +32,7 @@ impl SealedRuns {
         runs: &Runs,
         memory: &Changes<'_>,
     ) -> Result<SealedRuns> {
-        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false };
+        let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false, loaded: false };
         let count = runs.list.len() + usize::from(!memory.is_empty());
         let plain = runs.list.iter().all(|run| run.is_plain()) && memory.is_plain();
         let spilled: u64 = runs.list.iter().map(SpilledRun::len).sum();

@@ -46,7 +46,7 @@ impl LockState {
 }
 
 /// The error for a too long key.
-pub(super) fn check_key(key: &[u8]) -> Result<()> {
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
     match key.len() {
         0..=MAX_KEY_LEN => Ok(()),
         size => Err(Error::InvalidArgument(format!("a key of {size} bytes is longer than {MAX_KEY_LEN}"))),

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::commit::Outcome;
+pub(crate) use self::locking::check_key;
 use self::locking::LockState;
 use self::published::Published;
 use self::snapshots::Snapshots;

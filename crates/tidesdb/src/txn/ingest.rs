@@ -1,0 +1,546 @@
+//! Loads: finished tables of empty families enter the store in one commit, past log and memtable
+//! (`docs/protocols.md` 5.5).
+//!
+//! Entries in the order of their keys go straight into tables, each as large as an output of a merge. The
+//! first one out of order ends that for its family. From then on its entries are sorted like the changes of a
+//! large transaction ([`spill`](crate::txn::spill)): in memory up to its bound, then in runs. The end merges
+//! them with the tables written before.
+//!
+//! The commit is one of runs. The log names the files, the marker is the commit point, and one edit of the
+//! manifest makes them tables of the last level. A family that got entries of others meanwhile takes them as
+//! runs of level 0: more to read, and as right.
+//!
+//! Guarantees: rows are visible from the commit's sequence number on, all together. They are durable when
+//! [`Ingest::finish`] returns, in every sync mode. Before it, nothing names the files; a load that ends
+//! otherwise unlinks them, and an opening does so after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::format::units::Bytes;
+use crate::io::File;
+use crate::iter::version_merge::MergingVersionIterator;
+use crate::iter::VersionIterator;
+use crate::lock::{LockOwner, TableMode};
+use crate::options::{LogLevel, SyncMode};
+use crate::store::commit_batch::CommitBatch;
+use crate::store::family::Family;
+use crate::store::sealed_runs::{SealedRuns, SealedTable};
+use crate::store::Store;
+use crate::table::{SsTableMeta, SsTableOptions, SsTableWriter};
+use crate::ttl::EXPIRY_LEN;
+use crate::txn::commit::SPACE_WAIT;
+use crate::txn::transaction::{check_key, Isolation, Transaction, TransactionOptions};
+use crate::txn::write_batch::{LargeValue, WriteBatch};
+use crate::txn::Transactions;
+use crate::types::{CountEffect, Entry, FamilyId, FileNo, Kind, Pieces, MAX_VALUE_LEN};
+use crate::version::{LevelVersionIterator, LiveFile, VersionSet};
+use crate::wal::WaitLimit;
+
+/// Bytes of a value above which it is written from the caller's memory, without a copy.
+const LARGE_VALUE: usize = 1 << 20;
+
+/// Entries merged between two checks of the kill flag.
+const KILL_STEPS: u64 = 1024;
+
+/// The options of a load.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IngestOptions {
+    /// No locks: for families without other users. Until the load has finished nobody else may write there, or
+    /// deleted rows can come back.
+    pub unlocked: bool,
+}
+
+/// A load of empty families. Dropped before [`Ingest::finish`], it leaves nothing.
+///
+/// Used by one thread at a time. From its first entry on, a family is locked as a whole against other writers
+/// and locking readers; snapshots read on, and see the family empty.
+#[derive(Debug)]
+pub struct Ingest {
+    store: Arc<Store>,
+    transactions: Arc<Transactions>,
+    /// Holds the locks on the families, and changes nothing. `None` only while the load ends.
+    locks: Option<Transaction>,
+    owner: Arc<LockOwner>,
+    families: BTreeMap<FamilyId, FamilyLoad>,
+    /// The entries of the families that are not `sorted`, apart from those in their tables.
+    unsorted: WriteBatch,
+    /// A call failed part-way: nothing can be committed any more.
+    failed: bool,
+    /// Scratch.
+    stored: Vec<u8>,
+}
+
+/// The load of one family.
+#[derive(Debug)]
+struct FamilyLoad {
+    family: Arc<Family>,
+    tables: LoadTables,
+    /// Every entry so far came in order; then `last_key` is the last one, if there is any.
+    sorted: bool,
+    last_key: Option<Vec<u8>>,
+}
+
+impl Ingest {
+    pub(crate) fn begin(transactions: &Arc<Transactions>, options: IngestOptions) -> Result<Ingest> {
+        transactions.store.check_writable()?;
+        let mut locks = Transaction::new(Arc::clone(transactions));
+        let (isolation, unlocked) = (Isolation::ReadCommitted, options.unlocked);
+        locks.begin(TransactionOptions { isolation, unlocked, ..TransactionOptions::default() })?;
+        Ok(Ingest {
+            store: Arc::clone(&transactions.store),
+            transactions: Arc::clone(transactions),
+            owner: Arc::clone(locks.owner()),
+            locks: Some(locks),
+            families: BTreeMap::new(),
+            unsorted: WriteBatch::default(),
+            failed: false,
+            stored: Vec::new(),
+        })
+    }
+
+    /// The owner of its locks; kills go there ([`crate::db::Db::kill`]).
+    pub fn owner(&self) -> &Arc<LockOwner> {
+        &self.owner
+    }
+
+    /// Longest wait for the lock on a family; `None`: no limit.
+    pub fn set_lock_timeout(&mut self, timeout: Option<std::time::Duration>) {
+        if let Some(locks) = &mut self.locks {
+            locks.set_lock_timeout(timeout);
+        }
+    }
+
+    /// Adds an entry; it counts as a row. `expiry`: the second since 1970 from which on the key does not
+    /// exist; 0: none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a family with entries, or with deleted ones that no merge has dropped yet;
+    /// `Duplicate` for a key added before, perhaps only by [`Ingest::finish`]; `NoSuchFamily`, those of a wait
+    /// for a lock, `Interrupted`. After `Deadlock`, `DiskFull` and `Io` the load can only be dropped.
+    pub fn add(&mut self, family: &Arc<Family>, key: &[u8], value: Pieces<'_>, expiry: u64) -> Result<()> {
+        self.check_usable()?;
+        check_key(key)?;
+        if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
+            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
+        }
+        self.open_family(family)?;
+        let mut kind = Kind::PUT.marked_may_overwrite();
+        if expiry != 0 {
+            self.store.begin_expiries()?;
+            kind = kind.with_expiry();
+        }
+        let Some(load) = self.families.get_mut(&family.id()) else { return Ok(()) };
+        let before = load.last_key.as_deref();
+        if before == Some(key) || (!load.sorted && self.unsorted.get(family.id(), key).is_some()) {
+            return Err(Error::Duplicate);
+        }
+        load.sorted &= before.is_none_or(|before| before < key);
+        let added = match load.sorted {
+            true => {
+                let last = load.last_key.get_or_insert_with(Vec::new);
+                last.clear();
+                last.extend_from_slice(key);
+                let (value, more) = stored(value, expiry, &mut self.stored);
+                load.tables.add(key, Entry { seq: 0, kind, value }, more)
+            }
+            false => self.add_unsorted(family.id(), key, kind, value, expiry),
+        };
+        added.inspect_err(|_| self.failed = true)
+    }
+
+    fn add_unsorted(
+        &mut self,
+        family: FamilyId,
+        key: &[u8],
+        kind: Kind,
+        value: Pieces<'_>,
+        expiry: u64,
+    ) -> Result<()> {
+        let is_large = value.len() > LARGE_VALUE;
+        let bytes = if is_large { Pieces::default() } else { value };
+        let expiry = kind.has_expiry().then_some(expiry);
+        self.unsorted.push_in_pieces(family, key, kind, expiry, bytes, CountEffect::Counts);
+        if is_large {
+            let change = (self.unsorted.len() - 1) as u32;
+            return self.spill(&[LargeValue { change, value }]);
+        }
+        match self.unsorted.size() > self.store.live.spill_bound() {
+            true => self.spill(&[]),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves the unsorted entries in memory to a run.
+    fn spill(&mut self, large: &[LargeValue<'_>]) -> Result<()> {
+        self.unsorted.write_run(&self.store, &self.owner, large)?;
+        self.unsorted.forget_written();
+        let merged = self.unsorted.merge_runs(&self.store, &self.owner);
+        self.store.unlink_unused();
+        merged
+    }
+
+    /// Commits the load, durably; without entries it does nothing. After an error nothing of it is left.
+    ///
+    /// # Errors
+    /// `Duplicate` for a key added twice; `InvalidArgument` when others have written to a family meanwhile,
+    /// `NoSuchFamily` when one was dropped; `Interrupted`, `DiskFull`, `Io`. `ReadOnly` and `OutcomeUnknown`
+    /// after a failure of the log: only a restart shows whether the load is there.
+    pub fn finish(mut self) -> Result<()> {
+        self.check_usable()?;
+        let runs = self.seal()?;
+        if runs.tables.is_empty() {
+            return Ok(());
+        }
+        // A sync takes its time: others may have come in, if the load has no locks.
+        self.store.reach(self.store.pipeline.last_ordered());
+        for load in self.families.values() {
+            load.family.check_live()?;
+            check_empty(&self.store, &load.family)?;
+        }
+        let (tables, bytes) = (runs.tables.len(), runs.live_files().iter().map(|file| file.len()).sum());
+        let owner = &self.owner;
+        let until_killed = WaitLimit { timeout: SPACE_WAIT, interrupted: &|| owner.is_killed() };
+        let batch = Arc::new(CommitBatch::spilled(runs));
+        let mut prepared = self.transactions.prepare_batch(batch, None, SyncMode::Full, &until_killed)?;
+        self.transactions.order(&mut prepared);
+        self.transactions.finish(prepared, false)?;
+        let families: Vec<String> = self.families.keys().map(|&family| self.store.label(family)).collect();
+        let what = format!("load of {}: {tables} tables, {}", families.join(", "), Bytes(bytes));
+        self.store.log(LogLevel::Info, &what);
+        Ok(())
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        self.store.check_writable()?;
+        if self.failed {
+            return Err(Error::InvalidArgument("an earlier call of this load failed: begin another".into()));
+        }
+        if self.owner.is_killed() {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Locks a family at its first entry, and looks whether it is empty.
+    fn open_family(&mut self, family: &Arc<Family>) -> Result<()> {
+        if self.families.contains_key(&family.id()) {
+            return Ok(());
+        }
+        family.check_live()?;
+        let known = self.store.catalog.by_id(family.id());
+        if !known.is_some_and(|known| Arc::ptr_eq(&known, family)) {
+            return Err(Error::InvalidArgument("the family and the load are of two stores".into()));
+        }
+        if let Some(locks) = &mut self.locks {
+            let locked = locks.lock_table(family, TableMode::Exclusive);
+            locked.inspect_err(|error| self.failed |= matches!(error, Error::Deadlock))?;
+        }
+        self.store.reach(self.store.pipeline.last_ordered());
+        check_empty(&self.store, family)?;
+        let tables = LoadTables::new(&self.store, family);
+        let load = FamilyLoad { family: Arc::clone(family), tables, sorted: true, last_key: None };
+        self.families.insert(family.id(), load);
+        Ok(())
+    }
+
+    /// The finished tables, durable, not yet named anywhere.
+    fn seal(&mut self) -> Result<SealedRuns> {
+        let unsorted = std::mem::take(&mut self.unsorted);
+        let mut runs = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false, loaded: true };
+        for load in self.families.values_mut() {
+            if !load.sorted {
+                load.sort(&self.store, &self.owner, &unsorted)?;
+            }
+            load.tables.end_table()?;
+            for ((file, meta), ordinal) in std::mem::take(&mut load.tables.done).into_iter().zip(1..) {
+                runs.files.push(Arc::clone(&file));
+                let rows = Some(meta.entries as i64);
+                runs.tables.push(SealedTable { file, ordinal, meta, rows });
+            }
+        }
+        if !runs.files.is_empty() {
+            self.store.versions.table_files().sync()?;
+        }
+        Ok(runs)
+    }
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        let had_files = !self.families.is_empty();
+        self.families.clear();
+        self.unsorted.clear();
+        // Ends the transaction, and with it the locks.
+        drop(self.locks.take());
+        if had_files {
+            self.transactions.give_up_withdrawn();
+            self.store.unlink_unused();
+        }
+    }
+}
+
+impl FamilyLoad {
+    /// Writes the tables anew, with the entries that came out of order.
+    fn sort(&mut self, store: &Store, owner: &LockOwner, unsorted: &WriteBatch) -> Result<()> {
+        self.tables.end_table()?;
+        let first = std::mem::replace(&mut self.tables, LoadTables::new(store, &self.family));
+        let open =
+            |(file, meta): &(Arc<LiveFile>, SsTableMeta)| store.versions.open_table(file, meta.clone(), 0);
+        let mut iterators = unsorted.version_iters(self.family.id());
+        iterators.push(Box::new(LevelVersionIterator::new(first.done.iter().map(open).collect())));
+        let mut merged = MergingVersionIterator::new(iterators);
+        merged.seek(&[])?;
+        let (mut steps, mut last) = (0u64, None::<Vec<u8>>);
+        while merged.valid() {
+            steps += 1;
+            if steps % KILL_STEPS == 0 && owner.is_killed() {
+                return Err(Error::Interrupted);
+            }
+            if last.as_deref() == Some(merged.key()) {
+                return Err(Error::Duplicate);
+            }
+            let last = last.get_or_insert_with(Vec::new);
+            last.clear();
+            last.extend_from_slice(merged.key());
+            self.tables.add(merged.key(), Entry { seq: 0, ..merged.entry() }, merged.more())?;
+            merged.next()?;
+        }
+        Ok(())
+    }
+}
+
+/// The tables of a family in the order of their keys, each in a file of its own. Dropping it unlinks all.
+struct LoadTables {
+    versions: Arc<VersionSet>,
+    family: FamilyId,
+    options: SsTableOptions,
+    /// Bytes from which on a table ends.
+    cut_at: u64,
+    writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
+    /// Synced.
+    done: Vec<(Arc<LiveFile>, SsTableMeta)>,
+}
+
+impl std::fmt::Debug for LoadTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LoadTables({}, {} done)", self.family, self.done.len())
+    }
+}
+
+impl LoadTables {
+    fn new(store: &Store, family: &Family) -> LoadTables {
+        LoadTables {
+            versions: Arc::clone(&store.versions),
+            family: family.id(),
+            options: SsTableOptions::of_family(&family.options(), true),
+            cut_at: store.options.target_file_size,
+            writing: None,
+            done: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, key: &[u8], entry: Entry<'_>, more: Pieces<'_>) -> Result<()> {
+        if self.writing.as_ref().is_some_and(|(_, _, writer)| writer.estimated_len() >= self.cut_at) {
+            self.end_table()?;
+        }
+        if self.writing.is_none() {
+            self.begin_table()?;
+        }
+        match &mut self.writing {
+            Some((_, _, writer)) => writer.add_in_pieces(key, entry, more),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_table(&mut self) -> Result<()> {
+        let number = self.versions.new_file_number();
+        let file = self.versions.table_files().create(number);
+        let file = file.inspect_err(|_| self.versions.discard_file(number))?;
+        let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
+            .caching(self.versions.cache(), number);
+        self.writing = Some((number, file, writer));
+        Ok(())
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        let Some((number, file, writer)) = self.writing.take() else { return Ok(()) };
+        let finished = writer.finish().and_then(|meta| file.sync_data().map(|()| meta));
+        let meta = finished.inspect_err(|_| self.versions.discard_file(number))?;
+        self.done.push((self.versions.private_file(number, meta.len), meta));
+        Ok(())
+    }
+}
+
+impl Drop for LoadTables {
+    fn drop(&mut self) {
+        if let Some((number, _, _)) = self.writing.take() {
+            self.versions.discard_file(number);
+        }
+    }
+}
+
+/// Error unless the family has no entry, not even a tombstone.
+fn check_empty(store: &Store, family: &Family) -> Result<()> {
+    let (view, id) = (store.view(), family.id());
+    let in_memory: u64 = view.memtables().map(|memtable| memtable.entries(id)).sum();
+    let in_runs = view.sealed.iter().any(|sealed| !sealed.tables(id).is_empty());
+    if in_memory == 0 && !in_runs && view.version.family(id).is_none() {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument(format!(
+        "{} has entries, or deleted ones: a load fills empty families; truncate it first, or write to it in \
+         transactions",
+        store.label(id)
+    )))
+}
+
+/// The stored form of a value: in one piece in `scratch`, or with large pieces of its own after it.
+fn stored<'a>(value: Pieces<'a>, expiry: u64, scratch: &'a mut Vec<u8>) -> (&'a [u8], Pieces<'a>) {
+    scratch.clear();
+    if expiry != 0 {
+        scratch.extend_from_slice(&expiry.to_le_bytes());
+    }
+    if value.len() > LARGE_VALUE {
+        return (scratch, value);
+    }
+    value.iter().for_each(|piece| scratch.extend_from_slice(piece));
+    (scratch, Pieces::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::db::Db;
+    use crate::io::FaultyDisk;
+    use crate::options::{FamilyOptions, Options};
+    use crate::txn::transaction::ReadMode;
+
+    fn store(disk: &FaultyDisk) -> (Db, Arc<Family>) {
+        let options = Options {
+            write_buffer_size: 4 << 10,
+            block_cache_size: 4 << 10,
+            target_file_size: 4 << 10,
+            compaction_threads: 0,
+            ..Options::default()
+        };
+        let db = Db::open_on(disk.shared(), Path::new("/s"), options, None).expect("opens");
+        let family = match db.family(b"a") {
+            Ok(family) => family,
+            Err(_) => {
+                let small = FamilyOptions { block_size: 128, ..FamilyOptions::default() };
+                db.create_family(b"a", small).expect("creates")
+            }
+        };
+        (db, family)
+    }
+
+    fn load(db: &Db, family: &Arc<Family>, keys: u32) -> Ingest {
+        let mut load = db.ingest(IngestOptions { unlocked: true }).expect("begins");
+        for n in 0..keys {
+            let value = n.to_be_bytes().repeat(20);
+            load.add(family, &n.to_be_bytes(), Pieces::new(&value, &[]), 0).expect("adds");
+        }
+        load
+    }
+
+    fn levels(db: &Db, family: &Family) -> (usize, usize) {
+        let version = db.store().versions.current();
+        let levels = version.family(family.id()).expect("it has tables");
+        (levels.l0.len(), levels.levels.iter().map(|level| level.tables().len()).sum())
+    }
+
+    /// Rows written between the last look and the commit, and in the same step before a restart: the tables
+    /// become runs of level 0, above what is older.
+    #[test]
+    fn tables_of_a_family_that_was_written_to_become_runs() {
+        for restart in [false, true] {
+            let disk = FaultyDisk::new(1);
+            let (mut db, mut family) = store(&disk);
+            let mut loading = load(&db, &family, 400);
+            let runs = loading.seal().expect("seals");
+            let tables = runs.tables.len();
+            assert!(tables > 3);
+            let mut txn = db.transaction();
+            txn.begin(TransactionOptions::default()).expect("begins");
+            txn.put(&family, &7u32.to_be_bytes(), b"older").expect("puts");
+            txn.put(&family, &9000u32.to_be_bytes(), b"other").expect("puts");
+            txn.commit().expect("commits");
+            if restart {
+                // Nothing is flushed in this life.
+                db.stop_background();
+            }
+            let batch = Arc::new(CommitBatch::spilled(runs));
+            let limit = WaitLimit::of(SPACE_WAIT);
+            let mut prepared =
+                loading.transactions.prepare_batch(batch, None, SyncMode::Full, &limit).expect("prepares");
+            loading.transactions.order(&mut prepared);
+            loading.transactions.finish(prepared, false).expect("finishes");
+            drop(loading);
+            match restart {
+                false => db.flush().expect("flushes"),
+                true => {
+                    drop((txn, db));
+                    (db, family) = store(&disk.crash(crate::io::faulty::Crash::Kill));
+                    txn = db.transaction();
+                }
+            }
+            assert_eq!(levels(&db, &family), (tables + 1, 0), "restart: {restart}");
+            for merged in [false, true] {
+                if merged {
+                    db.compact(&family).expect("compacts");
+                }
+                txn.begin(TransactionOptions::default()).expect("begins");
+                let newer = txn.get(&family, &7u32.to_be_bytes(), ReadMode::Latest).expect("reads");
+                assert_eq!(newer, Some(7u32.to_be_bytes().repeat(20)));
+                let other = txn.get(&family, &9000u32.to_be_bytes(), ReadMode::Latest).expect("reads");
+                assert_eq!(other, Some(b"other".to_vec()));
+                txn.rollback().expect("rolls back");
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_found_by_recovery_goes_to_the_last_level() {
+        let disk = FaultyDisk::new(1);
+        let (db, family) = store(&disk);
+        let loading = load(&db, &family, 400);
+        db.stop_background();
+        loading.finish().expect("finishes");
+        assert!(db.store().versions.current().family(family.id()).is_none(), "nobody flushes");
+        drop(db);
+        let (db, family) = store(&disk.crash(crate::io::faulty::Crash::Kill));
+        let (runs, deeper) = levels(&db, &family);
+        assert!(runs == 0 && deeper > 3, "{runs} runs, {deeper} tables");
+    }
+
+    #[test]
+    fn the_names_of_a_load_are_read_back_and_others_are_refused() {
+        let disk = FaultyDisk::new(1);
+        let (db, family) = store(&disk);
+        let mut loading = load(&db, &family, 400);
+        let runs = loading.seal().expect("seals");
+        let names = runs.encode();
+        let generations = SealedRuns::named_generations(&names).expect("a head");
+        assert_eq!(generations, runs.tables.len() as u64);
+        let versions = &db.store().versions;
+        let read = SealedRuns::decode(versions, &names).expect("decodes");
+        assert!(read.loaded && read.tables.len() == runs.tables.len());
+        assert_eq!(read.encode(), names);
+        read.give_up(versions);
+        for cut in 0..names.len() {
+            let read = SealedRuns::decode(versions, &names[..cut]);
+            assert!(matches!(read, Err(Error::Corruption { .. })), "{cut}");
+        }
+        let mut later = names.clone();
+        later[0] = 4;
+        assert!(matches!(SealedRuns::decode(versions, &later), Err(Error::LaterVersion { .. })));
+        // An ordinal above the one in the head.
+        let mut low = names;
+        low[1] = 1;
+        assert!(matches!(SealedRuns::decode(versions, &low), Err(Error::Corruption { .. })));
+    }
+}
