@@ -20,7 +20,7 @@ namespace {
 /* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
 constexpr ulonglong SORTS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
-/* Entries that go to the engine in one call; one is read again where it may be a duplicate. */
+/* Entries that go to the engine in one call. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;
 /* Remaining changes are applied alongside the writers until they are so few, or so often. */
 constexpr ulonglong FEW_CHANGES = 2000;
@@ -80,9 +80,14 @@ int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
 int IndexBuild::run() {
   thd_progress_init(thd_, static_cast<uint>(1 + plan_.added.size()));
   int error = read_rows();
+  Ingest tables;
   for (size_t i = 0; error == 0 && i < plan_.added.size(); i++) {
     thd_progress_next_stage(thd_);
-    error = write_entries(i);
+    error = write_entries(i, &tables);
+  }
+  if (error == 0) {
+    const int status = tables.finish();
+    if (status != TIDESDB_OK) error = fail(status);
   }
   for (uint round = 0; error == 0 && has_log() && round < MOST_ROUNDS; round++) {
     ulonglong changes = 0;
@@ -202,21 +207,21 @@ void IndexBuild::make_entries(size_t place, Slice primary_key, EntrySet *entries
   kinds_[place]->entries(row, primary_key, entries);
 }
 
-int IndexBuild::write_entries(size_t index) {
+int IndexBuild::write_entries(size_t index, Ingest *tables) {
   FamilyHandle family;
   int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
   if (status != TIDESDB_OK) return fail(status);
   MergeSort &sort = *sorts_[index];
+  const bool few = sort.size() < least_of_tables();
   if (!sort.begin_reading()) return sort_failed();
   ChunkedLoad load;
-  status = load.begin(thd_);
+  if (few) status = load.begin(thd_);
   const bool unique = kinds_[index]->is_unique();
   ByteBuffer previous, bytes;
   std::vector<tidesdb_op> writes;
   struct Sizes {
     size_t key, value;
     uint64_t expiry;
-    bool replaces;
   };
   std::vector<Sizes> sizes; /* of keys and values in `bytes` */
   /* Rows that have expired, but not for everybody, are in nobody's way. */
@@ -227,15 +232,15 @@ int IndexBuild::write_entries(size_t index) {
     writes.clear();
     const uchar *at = bytes.data();
     for (const Sizes &size : sizes) {
-      const uint8_t flags = size.replaces ? TIDESDB_OP_NEUTRAL : 0;
       writes.push_back(
-          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, flags, size.expiry});
+          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, size.expiry});
       at += size.key + size.value;
     }
-    int written = load.write(writes.data(), writes.size());
+    int written =
+        few ? load.write(writes.data(), writes.size()) : tables->add(plugin.db, writes.data(), writes.size());
     bytes.clear();
     sizes.clear();
-    if (written == TIDESDB_OK && load.is_full()) written = load.next_chunk();
+    if (few && written == TIDESDB_OK && load.is_full()) written = load.next_chunk();
     return written;
   };
   while (status == TIDESDB_OK) {
@@ -256,13 +261,19 @@ int IndexBuild::write_entries(size_t index) {
       previous.assign(key);
       previous_expiry = expiry;
     }
+    /* The entry before is not written yet: it may be replaced. */
+    if (replaces) {
+      bytes.truncate(bytes.size() - sizes.back().key - sizes.back().value);
+      sizes.pop_back();
+    } else if (sizes.size() == ENTRIES_OF_A_WRITE) {
+      status = write();
+    }
     bytes.append(key);
     bytes.append(value);
-    sizes.push_back({key.size, value.size, expiry, replaces});
-    if (sizes.size() == ENTRIES_OF_A_WRITE) status = write();
+    sizes.push_back({key.size, value.size, expiry});
   }
   if (status == TIDESDB_OK && !sizes.empty()) status = write();
-  if (status == TIDESDB_OK) status = load.finish();
+  if (status == TIDESDB_OK && few) status = load.finish();
   sorts_[index].reset();
   return status == TIDESDB_OK ? 0 : fail(status);
 }

@@ -1,6 +1,7 @@
 /*
   Filling the indexes that an ALTER adds: one pass over the rows, each index's entries sorted
-  (ddl/merge_sort.h) and written in their order, in chunks.
+  (ddl/merge_sort.h) and written in their order. Those of large indexes become finished tables at once, past
+  log and memtable (tidesdb_ingest_begin()); few entries go through the log, in chunks.
 
   The families are made under the name of the server's intermediate table (`#sql-alter-...`), which the
   server's log of definitions drops after a crash; the ALTER's commit gives them their names.
@@ -76,7 +77,7 @@ class IndexBuild {
   /* Sets `entries` to those of altered_'s record, which holds this row, in the index at this place of
      plan_.added. */
   void make_entries(size_t place, Slice primary_key, EntrySet *entries);
-  int write_entries(size_t index);
+  int write_entries(size_t index, Ingest *tables);
   int apply_row_log(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;

@@ -161,6 +161,7 @@ bool MergeSort::add(Slice key, Slice value) {
     if (!entries_.has_room(bytes) && !entries_.make(std::max(memory_, bytes + sizeof(size_t)))) return false;
   }
   write_entry(entries_.add(bytes), key, value);
+  size_ += bytes;
   if (entries_.taken() >= held_ + STEP) hold(entries_.taken());
   return true;
 }

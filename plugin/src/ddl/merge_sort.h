@@ -29,6 +29,8 @@ class MergeSort {
 
   /* false: memory or a temporary file failed, and the client has been told; or the statement is killed. */
   bool add(Slice key, Slice value);
+  /* Bytes of all entries so far. */
+  ulonglong size() const { return size_; }
   /* After the last add(): the entries in order of their keys. */
   bool begin_reading();
   /* *found: whether there is another; it lives until the next call. */
@@ -47,6 +49,7 @@ class MergeSort {
 
   const size_t memory_;
   const std::function<bool()> killed_;
+  ulonglong size_ = 0;
   size_t held_ = 0;    /* what tidesdb_count_sort_memory() knows */
   SortMemory entries_; /* u32 size of the key, u32 size of the value, both */
   size_t read_ = 0;    /* of the entries, when all are in memory */

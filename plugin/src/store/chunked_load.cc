@@ -15,6 +15,16 @@ constexpr ulonglong CHUNKS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LARGEST_CHUNK = 128 << 10;
 constexpr ulonglong BYTES_FOR_EACH_WRITE = 64;
 
+/* A 64th of the write buffer, within bounds. */
+constexpr ulonglong TABLES_IN_WRITE_BUFFER = 64;
+constexpr ulonglong LEAST_OF_TABLES = 64 << 10;
+constexpr ulonglong MOST_IN_CHUNKS = 1 << 20;
+
+ulonglong least_of_tables() {
+  const ulonglong share = sysvars::write_buffer_size() / TABLES_IN_WRITE_BUFFER;
+  return std::min(std::max(share, LEAST_OF_TABLES), MOST_IN_CHUNKS);
+}
+
 namespace {
 
 size_t value_size(const tidesdb_op &write) {

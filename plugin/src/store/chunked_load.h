@@ -11,6 +11,10 @@
 
 namespace tidesdb {
 
+/* Bytes from which on entries become finished tables instead (Ingest): for fewer, files and their syncs cost
+   more than the way through log and memtable. */
+ulonglong least_of_tables();
+
 class ChunkedLoad {
  public:
   ChunkedLoad() = default;

@@ -60,6 +60,30 @@ int family_record(const tidesdb_family *family, std::vector<uint8_t> *record);
 /* Names of the families that start with `prefix`, in order. */
 int list_families(tidesdb_db *db, const std::string &prefix, std::vector<std::string> *names);
 
+/* A load of families that nobody sees, by finished tables: given up unless finish() was called. */
+class Ingest {
+ public:
+  Ingest() = default;
+  ~Ingest() { tidesdb_ingest_abandon(load_); }
+  Ingest(const Ingest &) = delete;
+  Ingest &operator=(const Ingest &) = delete;
+
+  /* The first call begins the load. */
+  int add(tidesdb_db *db, const tidesdb_op *rows, size_t count) {
+    const int status = load_ ? TIDESDB_OK : tidesdb_ingest_begin(db, TIDESDB_INGEST_UNLOCKED, &load_);
+    return status == TIDESDB_OK ? tidesdb_ingest_add(load_, rows, count, nullptr) : status;
+  }
+  /* All rows are there, durably, when this has returned TIDESDB_OK; without any it does nothing. */
+  int finish() {
+    tidesdb_ingest *load = load_;
+    load_ = nullptr;
+    return load ? tidesdb_ingest_finish(load) : TIDESDB_OK;
+  }
+
+ private:
+  tidesdb_ingest *load_ = nullptr;
+};
+
 /* A group of dictionary changes: aborted unless commit() was called. */
 class DdlGroup {
  public:
