@@ -86,23 +86,11 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         let found = readout::check(&address, ours, scale, 2)?;
         wrong.extend(found.complaints());
         wrong.extend(compare_tokens(&mut session, &found)?);
-        for table in TABLES.iter().chain([&TOKEN]) {
-            let indexes: Vec<Index> =
-                table.indexes.iter().map(|(name, all_rows)| Index { name, all_rows }).collect();
-            let name = format!("{ours}.{}", table.name);
-            let key = table.columns;
-            wrong.extend(must("agree", agreement::complaints(&mut session, &name, key, &indexes))?);
-        }
+        wrong.extend(indexes_disagree(&mut session, ours)?);
         let (files, current) = replay::complete_files(&server, next_file)?;
         next_file = current;
         replay::replay(lab, &server, &files, ours, theirs)?;
-        for table in TABLES.iter().chain([&TOKEN]) {
-            wrong.extend(
-                replay::differences(&mut session, table, ours, theirs)?
-                    .into_iter()
-                    .map(|c| format!("the binary log replayed: {c}")),
-            );
-        }
+        wrong.extend(replay_differs(&mut session, ours, theirs)?);
         let acknowledged: usize = clients.iter().map(|c| c.acknowledged.len()).sum();
         progress(
             Check::Crash,
@@ -131,21 +119,44 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     if complaints.is_empty() {
         let mut session = connect(&server)?;
         complaints.extend(planted::complaints(&mut session, &address, ours, scale)?);
-        // The comparison with the replay must find a row that differs, too.
-        let plant =
-            format!("UPDATE {theirs}.stock SET s_quantity = s_quantity + 1 WHERE s_w_id = 1 AND s_i_id = 7");
-        set_up(&mut session, &[&plant])?;
-        if !TABLES
-            .iter()
-            .any(|t| replay::differences(&mut session, t, ours, theirs).is_ok_and(|d| d.len() == 3))
-        {
-            complaints.push("a row that differs from the replay was planted and not found".to_string());
-        }
+        complaints.extend(misses_a_planted_difference(&mut session, ours, theirs)?);
     }
     let summary = format!(
         "{rounds} kills under TPC-C, {acknowledged} acknowledged transactions, {refused} refused, {in_doubt} in doubt of which {happened} happened; binary log replayed into InnoDB after each"
     );
     conclude(server, summary, complaints)
+}
+
+/// Indexes that do not agree with their rows.
+fn indexes_disagree(session: &mut Session, ours: &str) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for table in TABLES.iter().chain([&TOKEN]) {
+        let indexes: Vec<Index> =
+            table.indexes.iter().map(|(name, all_rows)| Index { name, all_rows }).collect();
+        let name = format!("{ours}.{}", table.name);
+        wrong.extend(must("agree", agreement::complaints(session, &name, table.columns, &indexes))?);
+    }
+    Ok(wrong)
+}
+
+/// Differences between the tables and the binary log's replay.
+fn replay_differs(session: &mut Session, ours: &str, theirs: &str) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for table in TABLES.iter().chain([&TOKEN]) {
+        let differences = replay::differences(session, table, ours, theirs)?;
+        wrong.extend(differences.into_iter().map(|c| format!("the binary log replayed: {c}")));
+    }
+    Ok(wrong)
+}
+
+/// The comparison with the replay must find a row that differs.
+fn misses_a_planted_difference(session: &mut Session, ours: &str, theirs: &str) -> Result<Option<String>> {
+    let plant =
+        format!("UPDATE {theirs}.stock SET s_quantity = s_quantity + 1 WHERE s_w_id = 1 AND s_i_id = 7");
+    set_up(session, &[&plant])?;
+    let found =
+        TABLES.iter().any(|t| replay::differences(session, t, ours, theirs).is_ok_and(|d| d.len() == 3));
+    Ok((!found).then(|| "a row that differs from the replay was planted and not found".to_string()))
 }
 
 /// Fills TidesDB's tables and InnoDB's copies of them, outside of the binary log, and begins a

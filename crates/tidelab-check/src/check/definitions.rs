@@ -106,40 +106,16 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             "CREATE TABLE numbers (PRIMARY KEY (seq)) ENGINE=InnoDB SELECT seq FROM seq_1_to_40",
         ],
     )?;
-    let mut clients: Vec<Client> =
-        (0..CLIENTS).map(|number| Client { number, ..Client::default() }).collect();
-    let mut linkers: Vec<Linker> = (0..LINKERS).map(Linker::new).collect();
-    for linker in &linkers {
-        set_up(&mut connect(&server)?, &linker.databases().each_ref().map(String::as_str))?;
-    }
+    let mut crowd = Crowd::new(&server)?;
     let mut complaints = Vec::new();
-    let (mut in_doubt, mut happened) = (0, 0);
     for round in 1..=rounds {
         lab.interrupt.check()?;
         let delay = Duration::from_millis(random.random_range(100..700));
-        load(&mut server, &mut clients, &mut linkers, delay, &mut random)?;
+        load(&mut server, &mut crowd.clients, &mut crowd.linkers, delay, &mut random)?;
         let took = server.restart(&settings, lab.interrupt)?;
         let mut session = connect(&server)?;
-        let mut wrong: Vec<String> = clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
         let there = tables(&mut session)?;
-        for client in &mut clients {
-            in_doubt += u32::from(client.in_doubt.is_some());
-            happened += u32::from(client.settle(&there, &mut wrong));
-        }
-        for (name, table) in &there {
-            wrong.extend(whole(&mut session, name, table)?);
-        }
-        for linker in &mut linkers {
-            wrong.extend(linker.complaint.take());
-            let shown = must("look at linked tables", linked::read(&mut session, linker.number))?;
-            linker.settle(&shown, &mut wrong);
-        }
-        wrong.extend(left_behind(&mut session, &server, &there, &linkers)?);
-        if wrong.is_empty() {
-            for linker in &linkers {
-                wrong.extend(must("linked tables", conduct::faults(&mut session, &linker.now))?);
-            }
-        }
+        let wrong = crowd.settle(&mut session, &server, &there)?;
         progress(
             Check::Definitions,
             &format!(
@@ -156,41 +132,113 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
             break;
         }
     }
-    let mut done: BTreeMap<&str, u64> = BTreeMap::new();
-    for client in &clients {
-        for (kind, count) in &client.done {
-            *done.entry(kind).or_default() += count;
-        }
+    if complaints.is_empty() {
+        complaints = crowd.unanswered(lab.short);
     }
-    for kind in KINDS {
-        if complaints.is_empty() && !done.contains_key(kind) {
-            complaints.push(format!("no {kind} was answered"));
-        }
-    }
-    let linked = linked_done(&linkers);
-    for kind in changes::KINDS {
-        if complaints.is_empty() && !lab.short && !linked.contains_key(kind) {
-            complaints.push(format!("no {kind} was answered"));
-        }
-    }
-    let done: Vec<String> = done.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let told: Vec<String> = linked
-        .iter()
-        .map(|(kind, done)| {
-            format!("{} {kind} ({} killed, {} happened)", done.answered, done.killed, done.happened)
-        })
-        .collect();
-    progress(Check::Definitions, &format!("linked tables: {}", told.join(", ")));
-    let sum = |of: fn(&Done) -> u64| linked.values().map(of).sum::<u64>();
-    let summary = format!(
-        "{rounds} kills, {}; {in_doubt} in doubt of which {happened} happened; of linked tables {} changes, {} in doubt of \
-         which {} happened",
-        done.join(", "),
-        sum(|done| done.answered),
-        sum(|done| done.killed),
-        sum(|done| done.happened)
-    );
+    let summary = format!("{rounds} kills, {}", crowd.told());
     conclude(server, summary, complaints)
+}
+
+/// The clients of all rounds.
+struct Crowd {
+    clients: Vec<Client>,
+    linkers: Vec<Linker>,
+    /// Statements of clients without an answer, and those of them that happened.
+    in_doubt: u32,
+    happened: u32,
+}
+
+impl Crowd {
+    fn new(server: &Server) -> Result<Crowd> {
+        let clients = (0..CLIENTS).map(|number| Client { number, ..Client::default() }).collect();
+        let linkers: Vec<Linker> = (0..LINKERS).map(Linker::new).collect();
+        for linker in &linkers {
+            set_up(&mut connect(server)?, &linker.databases().each_ref().map(String::as_str))?;
+        }
+        Ok(Crowd { clients, linkers, in_doubt: 0, happened: 0 })
+    }
+
+    /// After a restart: compares the tables that are there with each client's, and returns the differences.
+    fn settle(&mut self, session: &mut Session, server: &Server, there: &Tables) -> Result<Vec<String>> {
+        let mut wrong: Vec<String> = self.clients.iter_mut().filter_map(|c| c.complaint.take()).collect();
+        for client in &mut self.clients {
+            self.in_doubt += u32::from(client.in_doubt.is_some());
+            self.happened += u32::from(client.settle(there, &mut wrong));
+        }
+        for (name, table) in there {
+            wrong.extend(whole(session, name, table)?);
+        }
+        for linker in &mut self.linkers {
+            wrong.extend(linker.complaint.take());
+            let shown = must("look at linked tables", linked::read(session, linker.number))?;
+            linker.settle(&shown, &mut wrong);
+        }
+        wrong.extend(left_behind(session, server, there, &self.linkers)?);
+        if wrong.is_empty() {
+            for linker in &self.linkers {
+                wrong.extend(must("linked tables", conduct::faults(session, &linker.now))?);
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Answered statements by kind.
+    fn done(&self) -> BTreeMap<&'static str, u64> {
+        let mut done = BTreeMap::new();
+        for (kind, count) in self.clients.iter().flat_map(|client| &client.done) {
+            *done.entry(*kind).or_default() += count;
+        }
+        done
+    }
+
+    /// A complaint about the first kind of statement without an answer.
+    fn unanswered(&self, short: bool) -> Vec<String> {
+        let (done, linked) = (self.done(), linked_done(&self.linkers));
+        let mut missing = KINDS.iter().filter(|kind| !done.contains_key(*kind));
+        let mut linked_missing = changes::KINDS.iter().filter(|kind| !short && !linked.contains_key(*kind));
+        let first = missing.next().or_else(|| linked_missing.next());
+        first.map(|kind| format!("no {kind} was answered")).into_iter().collect()
+    }
+
+    /// The figures of the run; those of linked tables by kind go to the progress.
+    fn told(&self) -> String {
+        let linked = linked_done(&self.linkers);
+        let told: Vec<String> = linked
+            .iter()
+            .map(|(kind, done)| {
+                format!("{} {kind} ({} killed, {} happened)", done.answered, done.killed, done.happened)
+            })
+            .collect();
+        progress(Check::Definitions, &format!("linked tables: {}", told.join(", ")));
+        let sum = |of: fn(&Done) -> u64| linked.values().map(of).sum::<u64>();
+        let done: Vec<String> = self.done().iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        format!(
+            "{}; {} in doubt of which {} happened; of linked tables {} changes, {} in doubt of which {} happened",
+            done.join(", "),
+            self.in_doubt,
+            self.happened,
+            sum(|done| done.answered),
+            sum(|done| done.killed),
+            sum(|done| done.happened)
+        )
+    }
+}
+
+/// The CREATE of a random table.
+fn create(name: &str, after: &mut Tables, random: &mut StdRng) -> String {
+    let rows = random.random_range(1..40);
+    let tidesdb = random.random_bool(0.8);
+    let partitioned = tidesdb && random.random_bool(0.4);
+    let partitions = if partitioned { random.random_range(1..5) } else { 0 };
+    after.insert(name.to_string(), Table { tidesdb, indexes: 1, columns: 0, rows, partitions });
+    let engine = engine(tidesdb);
+    let by = match partitions {
+        0 => String::new(),
+        partitions => format!("PARTITION BY HASH (a) PARTITIONS {partitions}"),
+    };
+    format!(
+        "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} {by} SELECT seq AS a, seq % 7 AS b FROM source.numbers WHERE seq <= {rows}"
+    )
 }
 
 fn linked_done(linkers: &[Linker]) -> BTreeMap<&'static str, Done> {
@@ -264,19 +312,7 @@ impl Client {
         let mut after = self.tables.clone();
         let name = format!("c{}_{}", self.number, random.random_range(0..NAMES));
         let Some(table) = after.get_mut(&name) else {
-            let rows = random.random_range(1..40);
-            let tidesdb = random.random_bool(0.8);
-            let partitioned = tidesdb && random.random_bool(0.4);
-            let partitions = if partitioned { random.random_range(1..5) } else { 0 };
-            after.insert(name.clone(), Table { tidesdb, indexes: 1, columns: 0, rows, partitions });
-            let engine = engine(tidesdb);
-            let by = match partitions {
-                0 => String::new(),
-                partitions => format!("PARTITION BY HASH (a) PARTITIONS {partitions}"),
-            };
-            let statement = format!(
-                "CREATE TABLE {name} (a INT PRIMARY KEY, b INT NOT NULL, KEY (b)) ENGINE={engine} {by} SELECT seq AS a, seq % 7 AS b FROM source.numbers WHERE seq <= {rows}"
-            );
+            let statement = create(&name, &mut after, random);
             return ("CREATE", statement, after);
         };
         // The way of an ALTER, and the name under which it is counted.

@@ -56,6 +56,40 @@ impl Report {
         self.ordered().any(|table| !table.foreign_keys.is_empty())
     }
 
+    /// Notes on the room and the time of the statements; none without statements.
+    fn disk_and_time(&self) -> Vec<String> {
+        if self.order.is_empty() {
+            return Vec::new();
+        }
+        let facts = &self.facts;
+        let mut notes = Vec::new();
+        let largest = self.ordered().map(|table| table.bytes).max().unwrap_or(0);
+        // Keys that are added read the table once more, and look each row up.
+        let passes = |table: &Table| if table.foreign_keys.is_empty() { 1 } else { 2 };
+        let all: u64 = self.ordered().map(|table| table.bytes * passes(table)).sum();
+        let free = match facts.free {
+            Some(free) => format!("{} MB are free now", megabytes(free)),
+            None => "free space was not read: this program is not on the server's machine".into(),
+        };
+        notes.push(format!(
+            "disk: a table and its copy are there together, so up to {} MB more for a while; {free}",
+            megabytes(largest)
+        ));
+        if facts.free.is_some_and(|free| free < largest) {
+            notes.push("there is not enough disk for the largest table: make room first".into());
+        }
+        notes.push(format!(
+            "time: about {} for all, at {} MB a second (--rate); {}",
+            moment::length(self.seconds(all)),
+            self.rate,
+            match facts.copies_online() {
+                true => "most tables take writes meanwhile",
+                false => "a table takes no writes meanwhile",
+            }
+        ));
+        notes
+    }
+
     /// Notes on the server as a whole.
     fn notes(&self) -> Vec<String> {
         let facts = &self.facts;
@@ -74,32 +108,7 @@ impl Report {
                     .into(),
             );
         }
-        let largest = self.ordered().map(|table| table.bytes).max().unwrap_or(0);
-        // Keys that are added read the table once more, and look each row up.
-        let passes = |table: &Table| if table.foreign_keys.is_empty() { 1 } else { 2 };
-        let all: u64 = self.ordered().map(|table| table.bytes * passes(table)).sum();
-        if !self.order.is_empty() {
-            let free = match facts.free {
-                Some(free) => format!("{} MB are free now", megabytes(free)),
-                None => "free space was not read: this program is not on the server's machine".into(),
-            };
-            notes.push(format!(
-                "disk: a table and its copy are there together, so up to {} MB more for a while; {free}",
-                megabytes(largest)
-            ));
-            if facts.free.is_some_and(|free| free < largest) {
-                notes.push("there is not enough disk for the largest table: make room first".into());
-            }
-            notes.push(format!(
-                "time: about {} for all, at {} MB a second (--rate); {}",
-                moment::length(self.seconds(all)),
-                self.rate,
-                match facts.copies_online() {
-                    true => "most tables take writes meanwhile",
-                    false => "a table takes no writes meanwhile",
-                }
-            ));
-        }
+        notes.extend(self.disk_and_time());
         if self.has_keys() {
             notes.push(
                 "foreign keys are dropped, and added again when all tables they link are converted: stop writers of these \

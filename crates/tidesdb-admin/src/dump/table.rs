@@ -9,7 +9,7 @@ use tidesdb::internal::backup::tables_of_file;
 use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::io::Disk;
 use tidesdb::internal::iter::VersionIterator;
-use tidesdb::internal::table::{SsTable, TableStore};
+use tidesdb::internal::table::{SsTable, TableFacts, TableStore};
 use tidesdb::Error;
 
 use super::{check_file, directory_of, Around, Damage};
@@ -157,6 +157,12 @@ impl Printer<'_, '_> {
                 meta.commit_seq
             ))?;
         }
+        let fields = self.head_fields(place, &facts);
+        self.out.object(&json!({ "table": fields }))
+    }
+
+    fn head_fields(&self, place: &Place, facts: &TableFacts) -> Map<String, Value> {
+        let meta = place.table.meta();
         let mut fields = Map::new();
         for (name, value) in [
             ("offset", meta.offset),
@@ -188,7 +194,7 @@ impl Printer<'_, '_> {
             fields.insert("oldest_expiry".into(), oldest.into());
             fields.insert("newest_expiry".into(), newest.into());
         }
-        self.out.object(&json!({ "table": fields }))
+        fields
     }
 
     fn index(&mut self, table: &SsTable) -> Result<(), Failure> {

@@ -159,14 +159,18 @@ impl LockManager {
             Ok(Outcome::Granted { first }) => Ok(Some((place, first))),
             Ok(Outcome::Deadlock) => Err(Error::Deadlock),
             Err(e) => {
-                let counter = match e {
-                    Error::Interrupted => &self.counters.kills,
-                    _ => &self.counters.timeouts,
-                };
-                counter.fetch_add(1, Relaxed);
+                self.count_given_up(&e);
                 Err(e)
             }
         }
+    }
+
+    fn count_given_up(&self, error: &Error) {
+        let counter = match error {
+            Error::Interrupted => &self.counters.kills,
+            _ => &self.counters.timeouts,
+        };
+        counter.fetch_add(1, Relaxed);
     }
 
     fn park(&self, owner: &LockOwner, began: u64, limit: Option<Duration>) -> Woken {

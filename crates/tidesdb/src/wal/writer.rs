@@ -108,6 +108,20 @@ impl fmt::Debug for Wal {
     }
 }
 
+/// Prepares the first segment and a spare one. Returns their room, and the full disk in the way of the spare one.
+fn prepare_first_segments(files: &Files) -> Result<(u64, Result<()>)> {
+    let mut capacity = 0;
+    let mut spare = Ok(());
+    for n in 1..=2 {
+        match files.prepare(n) {
+            Ok(_) => capacity += files.room_per_segment(),
+            Err(error @ Error::DiskFull(_)) if n > 1 => spare = Err(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((capacity, spare))
+}
+
 impl Wal {
     /// Starts a new epoch in the store's directory `store`, at segment `first_segment` (above every id seen
     /// by recovery). `epoch` is in the synced manifest already. `found` is recovery's result (nothing for a
@@ -135,17 +149,7 @@ impl Wal {
         }
         env.disk.create_dir_all(&log_dir(&store))?;
         let files = Arc::new(Files::new(env.disk.clone(), store, epoch, first_segment, size, found));
-        let mut capacity = 0;
-        let mut spare = Ok(());
-        for n in 1..=2 {
-            match files.prepare(n) {
-                Ok(_) => capacity += files.room_per_segment(),
-                Err(error @ Error::DiskFull(_)) if n > 1 => {
-                    spare = Err(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let (capacity, spare) = prepare_first_segments(&files)?;
         let Some(segment) = files.take_ready() else {
             return Err(Error::ReadOnly("no log segment".into()));
         };

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use nix::sys::statvfs::statvfs;
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::settings;
+use tidelab_server::server::settings::{self, Setting};
 use tidelab_server::server::Server;
 
 use super::super::session::{Failure, Session};
@@ -141,6 +141,9 @@ fn directory(lab: &Lab<'_>) -> PathBuf {
     lab.directory.join("file_system")
 }
 
+/// The options of its tables.
+const OPTIONS: &str = "ENGINE=TidesDB COMPRESSION='NONE' MIN_DISK_SPACE=0";
+
 /// Runs the scenario.
 pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut settings = settings::checks(true);
@@ -149,95 +152,34 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut server = lab.start_in(&directory(lab), Engine::TidesDb, &settings)?;
     let store = server.directory().join(STORE);
     let rows = format!("a BIGINT PRIMARY KEY, txn BIGINT NOT NULL, pad VARBINARY({ROW}) NOT NULL, KEY (txn)");
-    let options = "ENGINE=TidesDB COMPRESSION='NONE' MIN_DISK_SPACE=0";
-    let make = format!("CREATE TABLE disk.t ({rows}) {options}");
+    let make = format!("CREATE TABLE disk.t ({rows}) {OPTIONS}");
     set_up(
         &mut connect(&server)?,
         &[
             "CREATE DATABASE disk",
             &make,
-            &format!("CREATE TABLE disk.other ({rows}) {options}"),
-            &format!("CREATE TABLE disk.small (a INT PRIMARY KEY, b INT) {options}"),
+            &format!("CREATE TABLE disk.other ({rows}) {OPTIONS}"),
+            &format!("CREATE TABLE disk.small (a INT PRIMARY KEY, b INT) {OPTIONS}"),
             "INSERT INTO disk.small VALUES (1, 10), (2, 20), (5, 50)",
             &format!("INSERT INTO disk.other SELECT seq, 0, REPEAT('o', {ROW}) FROM disk.seq_1_to_{OTHER}"),
         ],
     )?;
     server.shut_down()?;
-    let aside = server.directory().join("aside");
-    fs::rename(&store, &aside).map_err(io_error("cannot move", &store))?;
-    fs::create_dir(&store).map_err(io_error("cannot make", &store))?;
-    let disk = match SmallDisk::make(server.directory().join("disk.img"), &store)? {
+    let disk = match move_to_small_disk(&server, &store)? {
         Ok(disk) => disk,
         Err(why) => {
             let summary = format!("no full file system: one cannot be mounted here ({why})");
             return conclude(server, summary, Vec::new());
         }
     };
-    call("cp", &["-a", &format!("{}/.", aside.display()), &store.to_string_lossy()])
-        .map_err(|message| Error::Load { what: "cp".to_string(), message })?;
-    let ballast = store.join("ballast");
-    let fill = || match fs::write(&ballast, vec![0; BALLAST]) {
-        // The store may have taken a part of the space since.
-        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(()),
-        done => done.map_err(io_error("cannot write", &ballast)),
-    };
-    let empty = || fs::remove_file(&ballast).map_err(io_error("cannot remove", &ballast));
-    fill()?;
-    server.restart(&settings, lab.interrupt)?;
-
-    let mut writers: Vec<Writer> =
-        (1..=WRITERS).map(|number| Writer { number, ..Writer::default() }).collect();
-    let mut complaints = Vec::new();
-    // Full, and space comes back while the server runs.
-    write_until_refused(&server, &mut writers, || Ok(()))?;
-    complaints.extend(refused_with(&mut writers, &[1021]));
-    complaints.extend(on_full_disk(&server, &writers)?);
-    complaints.extend(tells(&server, true)?);
-    empty()?;
-    complaints.extend(goes_on(&server, "with space again")?);
-    complaints.extend(tells(&server, false)?);
-    progress(Check::Faults, &format!("file system: full, and space again: {} wrong", complaints.len()));
-
-    // Full, killed, started again while it is full; DROP TABLE gives space back.
-    fill()?;
-    write_until_refused(&server, &mut writers, || Ok(()))?;
-    complaints.extend(refused_with(&mut writers, &[1021]));
-    server.crash()?;
-    server.restart(&settings, lab.interrupt)?;
-    complaints.extend(on_full_disk(&server, &writers)?);
-    set_up(&mut connect(&server)?, &["DROP TABLE disk.other"])?;
-    complaints.extend(goes_on(&server, "after a restart on the full disk")?);
-    progress(Check::Faults, &format!("file system: restarted on the full disk: {} wrong", complaints.len()));
-
-    // The file system fails under writers; it shall not be full as well.
-    empty()?;
-    set_up(&mut connect(&server)?, &["DROP TABLE disk.t"])?;
-    complaints.extend(space_comes_back(&store)?);
-    make_soon(&mut connect(&server)?, &make)?;
-    complaints.extend(goes_on(&server, "to a new table")?);
-    let full: usize = writers.iter().map(|writer| writer.acknowledged.len()).sum();
-    writers.iter_mut().for_each(|writer| writer.acknowledged.clear());
-    let failed = fail_under_writers(&server, &disk, &mut writers)?;
-    complaints.extend(failed);
-    progress(Check::Faults, &format!("file system: after the failure: {} wrong", complaints.len()));
-    complaints.extend(ends_at_reset_master(&mut server)?);
-    disk.repair()?;
-    server.restart(&settings, lab.interrupt)?;
-    complaints.extend(compare(&mut connect(&server)?, &writers)?);
-    complaints.extend(goes_on(&server, "after the restart")?);
-
-    // It fails once more, and the server is told to shut down. The start after that takes no answer from a user.
-    let failed = fail_under_writers(&server, &disk, &mut writers)?;
-    complaints.extend(failed);
-    complaints.extend(shuts_down_in_time(&mut server)?);
-    disk.repair()?;
-    server.restart(&settings, lab.interrupt)?;
-    complaints.extend(compare(&mut connect(&server)?, &writers)?);
-    complaints.extend(goes_on(&server, "after the shutdown")?);
-    progress(
-        Check::Faults,
-        &format!("file system: after a shutdown with a failed log: {} wrong", complaints.len()),
-    );
+    let writers = (1..=WRITERS).map(|number| Writer { number, ..Writer::default() }).collect();
+    let mut scenario = Scenario { lab, settings, server, store, writers, complaints: Vec::new() };
+    scenario.is_full_and_has_space_again()?;
+    scenario.is_full_at_a_start()?;
+    let full = scenario.has_space_for_a_new_table(&make)?;
+    scenario.fails_under_writers(&disk)?;
+    scenario.fails_before_a_shutdown(&disk)?;
+    let Scenario { mut server, writers, complaints, .. } = scenario;
     let acknowledged = full + writers.iter().map(|writer| writer.acknowledged.len()).sum::<usize>();
     let in_doubt: usize = writers.iter().map(|writer| writer.in_doubt.len()).sum();
     let summary = format!(
@@ -247,6 +189,125 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     server.shut_down()?;
     drop(disk);
     conclude(server, summary, complaints)
+}
+
+/// Moves the store of a stopped server to a small file system; the inner error is the reason for refusal here.
+fn move_to_small_disk(server: &Server, store: &Path) -> Result<std::result::Result<SmallDisk, String>> {
+    let aside = server.directory().join("aside");
+    fs::rename(store, &aside).map_err(io_error("cannot move", store))?;
+    fs::create_dir(store).map_err(io_error("cannot make", store))?;
+    let disk = match SmallDisk::make(server.directory().join("disk.img"), store)? {
+        Ok(disk) => disk,
+        Err(why) => return Ok(Err(why)),
+    };
+    call("cp", &["-a", &format!("{}/.", aside.display()), &store.to_string_lossy()])
+        .map_err(|message| Error::Load { what: "cp".to_string(), message })?;
+    Ok(Ok(disk))
+}
+
+/// The scenario's parts, in their order.
+struct Scenario<'a> {
+    lab: &'a Lab<'a>,
+    settings: Vec<Setting>,
+    server: Server,
+    store: PathBuf,
+    writers: Vec<Writer>,
+    complaints: Vec<String>,
+}
+
+impl Scenario<'_> {
+    fn fill(&self) -> Result<()> {
+        let ballast = self.store.join("ballast");
+        match fs::write(&ballast, vec![0; BALLAST]) {
+            // The store may have taken a part of the space since.
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(()),
+            done => done.map_err(io_error("cannot write", &ballast)),
+        }
+    }
+
+    fn empty(&self) -> Result<()> {
+        let ballast = self.store.join("ballast");
+        fs::remove_file(&ballast).map_err(io_error("cannot remove", &ballast))
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.server.restart(&self.settings, self.lab.interrupt).map(|_| ())
+    }
+
+    fn told(&self, what: &str) {
+        progress(Check::Faults, &format!("file system: {what}: {} wrong", self.complaints.len()));
+    }
+
+    fn write_until_full(&mut self) -> Result<()> {
+        write_until_refused(&self.server, &mut self.writers, || Ok(()))?;
+        self.complaints.extend(refused_with(&mut self.writers, &[1021]));
+        Ok(())
+    }
+
+    /// Full, and space comes back while the server runs.
+    fn is_full_and_has_space_again(&mut self) -> Result<()> {
+        self.fill()?;
+        self.restart()?;
+        self.write_until_full()?;
+        self.complaints.extend(on_full_disk(&self.server, &self.writers)?);
+        self.complaints.extend(tells(&self.server, true)?);
+        self.empty()?;
+        self.complaints.extend(goes_on(&self.server, "with space again")?);
+        self.complaints.extend(tells(&self.server, false)?);
+        self.told("full, and space again");
+        Ok(())
+    }
+
+    /// Full, killed, started again while it is full; DROP TABLE gives space back.
+    fn is_full_at_a_start(&mut self) -> Result<()> {
+        self.fill()?;
+        self.write_until_full()?;
+        self.server.crash()?;
+        self.restart()?;
+        self.complaints.extend(on_full_disk(&self.server, &self.writers)?);
+        set_up(&mut connect(&self.server)?, &["DROP TABLE disk.other"])?;
+        self.complaints.extend(goes_on(&self.server, "after a restart on the full disk")?);
+        self.told("restarted on the full disk");
+        Ok(())
+    }
+
+    /// The file system is to fail under writers, and not to be full as well: they begin with a new table. Returns
+    /// the number of transactions acknowledged so far.
+    fn has_space_for_a_new_table(&mut self, make: &str) -> Result<usize> {
+        self.empty()?;
+        set_up(&mut connect(&self.server)?, &["DROP TABLE disk.t"])?;
+        self.complaints.extend(space_comes_back(&self.store)?);
+        make_soon(&mut connect(&self.server)?, make)?;
+        self.complaints.extend(goes_on(&self.server, "to a new table")?);
+        let full = self.writers.iter().map(|writer| writer.acknowledged.len()).sum();
+        self.writers.iter_mut().for_each(|writer| writer.acknowledged.clear());
+        Ok(full)
+    }
+
+    /// Repaired, and started: every acknowledged transaction is there.
+    fn comes_back(&mut self, disk: &SmallDisk, after: &str) -> Result<()> {
+        disk.repair()?;
+        self.restart()?;
+        self.complaints.extend(compare(&mut connect(&self.server)?, &self.writers)?);
+        self.complaints.extend(goes_on(&self.server, after)?);
+        Ok(())
+    }
+
+    fn fails_under_writers(&mut self, disk: &SmallDisk) -> Result<()> {
+        self.complaints.extend(fail_under_writers(&self.server, disk, &mut self.writers)?);
+        self.told("after the failure");
+        self.complaints.extend(ends_at_reset_master(&mut self.server)?);
+        self.comes_back(disk, "after the restart")
+    }
+
+    /// It fails once more, and the server is told to shut down. The start after that takes no answer from a user.
+    fn fails_before_a_shutdown(&mut self, disk: &SmallDisk) -> Result<()> {
+        self.complaints.extend(fail_under_writers(&self.server, disk, &mut self.writers)?);
+        self.complaints.extend(shuts_down_in_time(&mut self.server)?);
+        self.comes_back(disk, "after the shutdown")?;
+        self.told("after a shutdown with a failed log");
+        Ok(())
+    }
 }
 
 impl Writer {

@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidelab_server::error::Result;
-use tidelab_server::server::settings::{self, setting};
+use tidelab_server::server::settings::{self, setting, Setting};
+use tidelab_server::server::Server;
 use tidelab_server::telemetry::process::process_use;
 
 use super::super::session::{Failure, Session};
@@ -34,31 +35,9 @@ const ROW: u32 = 1000;
 pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let seconds = lab.seconds.unwrap_or(if lab.short { 5 } else { 30 });
     let mut complaints = Vec::new();
-    let mut settings = settings::checks(false);
-    let sizes = [
-        ("tidesdb_block_cache_size", CACHE),
-        ("tidesdb_unified_memtable_write_buffer_size", BUFFER),
-        ("tidesdb_max_memory_usage", BOUND),
-    ];
-    settings.retain(|known| sizes.iter().all(|(name, _)| known.name != *name));
-    settings.extend(sizes.map(|(name, bytes)| setting(name, bytes.to_string())));
-    settings.retain(|known| !known.name.ends_with("sync_mode"));
-    settings.push(setting("tidesdb_unified_memtable_sync_mode", "NONE"));
-    settings.push(setting("tidesdb_default_sync_mode", "NONE"));
+    let settings = settings();
     let mut server = lab.start(&settings)?;
-    let mut session = connect(&server)?;
-    set_up(&mut session, &["CREATE DATABASE bound", "USE bound"])?;
-    for number in 0..CLIENTS {
-        let pad = format!("CONCAT(seq, REPEAT(MD5(seq), {}))", ROW / 32);
-        set_up(
-            &mut session,
-            &[
-                &format!("CREATE TABLE t{number} (a INT PRIMARY KEY, b INT NOT NULL, pad TEXT CHARACTER SET latin1, KEY (b)) ENGINE=TidesDB COMPRESSION='NONE'"),
-                &format!("INSERT INTO t{number} SELECT seq, seq % 1000, {pad} FROM seq_1_to_{ROWS}"),
-            ],
-        )?;
-    }
-    drop(session);
+    load(&server)?;
     // From files, with nothing of the load in memory.
     server.shut_down()?;
     server.restart(&settings, lab.interrupt)?;
@@ -122,6 +101,39 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Verdict> {
         complaints.push(format!("the engine took {percent} % of the bound"));
     }
     conclude(server, summary, complaints)
+}
+
+/// The checks' settings, with the sizes of this one, and without syncs.
+fn settings() -> Vec<Setting> {
+    let mut settings = settings::checks(false);
+    let sizes = [
+        ("tidesdb_block_cache_size", CACHE),
+        ("tidesdb_unified_memtable_write_buffer_size", BUFFER),
+        ("tidesdb_max_memory_usage", BOUND),
+    ];
+    settings.retain(|known| sizes.iter().all(|(name, _)| known.name != *name));
+    settings.extend(sizes.map(|(name, bytes)| setting(name, bytes.to_string())));
+    settings.retain(|known| !known.name.ends_with("sync_mode"));
+    settings.push(setting("tidesdb_unified_memtable_sync_mode", "NONE"));
+    settings.push(setting("tidesdb_default_sync_mode", "NONE"));
+    settings
+}
+
+/// Makes a table for each number of a client.
+fn load(server: &Server) -> Result<()> {
+    let mut session = connect(server)?;
+    set_up(&mut session, &["CREATE DATABASE bound", "USE bound"])?;
+    for number in 0..CLIENTS {
+        let pad = format!("CONCAT(seq, REPEAT(MD5(seq), {}))", ROW / 32);
+        set_up(
+            &mut session,
+            &[
+                &format!("CREATE TABLE t{number} (a INT PRIMARY KEY, b INT NOT NULL, pad TEXT CHARACTER SET latin1, KEY (b)) ENGINE=TidesDB COMPRESSION='NONE'"),
+                &format!("INSERT INTO t{number} SELECT seq, seq % 1000, {pad} FROM seq_1_to_{ROWS}"),
+            ],
+        )?;
+    }
+    Ok(())
 }
 
 /// Transactions of one kind until the end.

@@ -297,25 +297,14 @@ pub fn task(
     }
     nothing_idle(own, writer_threads, query_threads, key!(create_table) == Some(true))?;
 
-    if let Some(driver) = key!(driver).filter(|d| d != "mariadb" && d != "mysql") {
-        return Err(format!("there is no driver '{driver}': mariadb and mysql, which speak alike"));
-    }
-    let dialect = match key!(dialect).as_deref() {
-        None => None,
-        Some("mariadb") => Some(Dialect::MariaDb),
-        Some("mysql") => Some(Dialect::MySql),
-        Some(other) => return Err(format!("there is no dialect '{other}': mariadb and mysql")),
-    };
+    let dialect = dialect(key!(driver), key!(dialect).as_deref())?;
     let dsn = match (&changes.dsn, key!(dsn)) {
         (Some(dsn), _) => dsn.clone(),
         (None, Some(text)) => Dsn::parse(&text).map_err(|why| format!("dsn: {why}"))?,
         (None, None) => return Err("it has no dsn".to_string()),
     };
     let table = key!(table).unwrap_or_else(|| "purchases_index".to_string());
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
-    if table.is_empty() || table.len() > 64 || !table.chars().all(plain) {
-        return Err(format!("table = '{table}' is no name of a table"));
-    }
+    check_table_name(&table)?;
     let shape = Shape {
         secondary_indexes: key!(num_secondary_indexes).unwrap_or(3),
         char_fields: key!(num_char_fields).unwrap_or(0),
@@ -369,6 +358,26 @@ pub fn task(
         log_file,
         seed,
     })
+}
+
+fn dialect(driver: Option<String>, dialect: Option<&str>) -> std::result::Result<Option<Dialect>, String> {
+    if let Some(driver) = driver.filter(|d| d != "mariadb" && d != "mysql") {
+        return Err(format!("there is no driver '{driver}': mariadb and mysql, which speak alike"));
+    }
+    match dialect {
+        None => Ok(None),
+        Some("mariadb") => Ok(Some(Dialect::MariaDb)),
+        Some("mysql") => Ok(Some(Dialect::MySql)),
+        Some(other) => Err(format!("there is no dialect '{other}': mariadb and mysql")),
+    }
+}
+
+fn check_table_name(table: &str) -> std::result::Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+    if table.is_empty() || table.len() > 64 || !table.chars().all(plain) {
+        return Err(format!("table = '{table}' is no name of a table"));
+    }
+    Ok(())
 }
 
 /// The writers of a task. Errors name a key whose value makes no sense.
