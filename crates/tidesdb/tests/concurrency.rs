@@ -276,6 +276,7 @@ fn autocommit_counters_meet_no_error() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "writers, readers and their check")]
 fn an_index_agrees_with_its_table_in_every_snapshot() {
     const ROWS: u64 = 300;
     let bench = Bench::new();

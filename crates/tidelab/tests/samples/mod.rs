@@ -127,6 +127,7 @@ fn measured(
 
 /// Three engines, four workloads, five numbers of threads, five rounds; two combinations failed, one
 /// of them in one round only. TidesDB's rates are multiplied by `speed`.
+#[allow(clippy::too_many_lines, reason = "a made-up run")]
 pub fn engines(parent: &Path, speed: f64) -> PathBuf {
     let mut run = Run::new("sample-engines", EVIL_TITLE, "sysbench");
     run.about = "A sample: no server was measured. Its figures come from a formula.".into();

@@ -22,6 +22,7 @@ fn random_write(store: &mut TestStore, rng: &mut StdRng) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a random test with its model")]
 fn every_live_snapshot_reads_the_same_before_and_after_flush_and_compaction() {
     let mut tasks = std::collections::BTreeSet::new();
     let mut cancelled = 0;

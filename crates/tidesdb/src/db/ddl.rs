@@ -12,7 +12,7 @@ use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
 use crate::sync::ArcMutexGuard;
 use crate::txn::write_batch::WriteBatch;
-use crate::types::{FamilyId, Kind, DICTIONARY};
+use crate::types::{FamilyId, Kind, Seq, DICTIONARY};
 use crate::version::Edit;
 use crate::wal::Ddl as DdlKind;
 
@@ -266,6 +266,28 @@ impl Ddl {
             transactions.locks.forget_family(family.id());
         }
         drop(writers);
+        intervals |= self.show(seq);
+        if intervals {
+            store.choose_sync_interval();
+        }
+        if !self.dropped.is_empty() {
+            let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
+            if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
+                // The log's record was the commit point: the families are gone, whatever the manifest
+                // says, and the next opening takes their tables out of it.
+                store.log(
+                    LogLevel::Warn,
+                    &format!("space of dropped families stays until a restart: {error}"),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the families of the group as its commit `seq` leaves them. True if one syncs, or did, at intervals.
+    fn show(&self, seq: Seq) -> bool {
+        let store = &self.maintenance.store;
+        let mut intervals = false;
         for (name, planned) in &self.names {
             let Some(planned) = planned else { continue };
             intervals |= syncs_at_intervals(&planned.entry.options);
@@ -291,20 +313,6 @@ impl Ddl {
                 }
             }
         }
-        if intervals {
-            store.choose_sync_interval();
-        }
-        if !self.dropped.is_empty() {
-            let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
-            if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
-                // The log's record was the commit point: the families are gone, whatever the manifest
-                // says, and the next opening takes their tables out of it.
-                store.log(
-                    LogLevel::Warn,
-                    &format!("space of dropped families stays until a restart: {error}"),
-                );
-            }
-        }
-        Ok(())
+        intervals
     }
 }

@@ -157,6 +157,7 @@ impl Db {
     }
 
     /// Figures of the store.
+    #[allow(clippy::too_many_lines, reason = "one line for each figure")]
     pub fn stats(&self) -> StoreStats {
         let store = self.store();
         let view = store.view();

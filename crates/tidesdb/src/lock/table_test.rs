@@ -104,6 +104,7 @@ fn locks_of_an_index_come_under_the_lock_of_its_table() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one script")]
 fn row_locks_escalate_to_a_table_lock() {
     check_with(
         LockOptions { max_locks: 3, max_total: 0, max_advisory: 0, escalate: true, shards: 2 },

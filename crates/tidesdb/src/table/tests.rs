@@ -151,6 +151,7 @@ fn walk(iter: &mut dyn InternalIterator, most: usize) -> Vec<(Vec<u8>, Seq, Kind
     taken
 }
 
+#[allow(clippy::too_many_lines, reason = "one check after the other")]
 fn check_against_model(rng: &mut StdRng, table: &Arc<SsTable>, model: &Model, tag: &str) {
     let keys: Vec<Vec<u8>> = model.keys().map(|(key, _)| key.clone()).collect();
     let near = |rng: &mut StdRng| {

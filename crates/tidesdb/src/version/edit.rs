@@ -143,6 +143,7 @@ impl Edit {
     }
 
     /// Appends the encoded payload to `out`.
+    #[allow(clippy::too_many_lines, reason = "one field after the other")]
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
         let mut field = |tag: u64, fill: &dyn Fn(&mut Vec<u8>)| {
@@ -266,6 +267,7 @@ impl Edit {
         Ok(edit)
     }
 
+    #[allow(clippy::too_many_lines, reason = "one arm for each tag")]
     fn decode_field(&mut self, tag: u64, body: &mut Input<'_>) -> Result<(), DecodeError> {
         match tag {
             tag::EPOCH => self.epoch = Some(body.varint()?),

@@ -114,6 +114,19 @@ pub struct VersionSet {
     lock: OnceLock<Weak<dyn DirectoryLock>>,
 }
 
+/// The number of the manifest to read; for a salvage the only one that is there, if `CURRENT` names none.
+fn current_manifest(disk: &dyn Disk, dir: &Path, purpose: OpenFor) -> Result<Option<FileNo>> {
+    match manifest::read_current(disk, dir) {
+        Ok(None) | Err(Error::Corruption { .. }) if purpose == OpenFor::Salvage => {
+            match manifest::find_only(disk, dir)? {
+                Some(only) => Ok(Some(only)),
+                None => manifest::read_current(disk, dir),
+            }
+        }
+        named => named,
+    }
+}
+
 impl VersionSet {
     /// Recovers the versions of the store in `dir`. For writing, also raises the epoch by one and starts a
     /// new manifest durably; on a full disk the present manifest continues. Files not named by the manifest
@@ -128,15 +141,7 @@ impl VersionSet {
         cache: Arc<BlockCache>,
         purpose: OpenFor,
     ) -> Result<VersionSet> {
-        let current = match manifest::read_current(&*disk, dir) {
-            Ok(None) | Err(Error::Corruption { .. }) if purpose == OpenFor::Salvage => {
-                match manifest::find_only(&*disk, dir)? {
-                    Some(only) => Some(only),
-                    None => manifest::read_current(&*disk, dir)?,
-                }
-            }
-            named => named?,
-        };
+        let current = current_manifest(&*disk, dir, purpose)?;
         let mut names = Vec::new();
         if current.is_some() || disk.exists(dir)? {
             names = disk.list(dir)?;

@@ -402,6 +402,7 @@ fn spilling(family: &'static str, first: u32, count: u32, seed: u64) -> Vec<Writ
 }
 
 /// Programs with transactions in runs.
+#[allow(clippy::too_many_lines, reason = "a table of programs")]
 fn spilled_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
     use Step::*;
     let a = |n, seed| put("a", n, seed);
