@@ -195,8 +195,8 @@ test-manual: links engine ## the examples of docs/manual on a server, its links,
 	@$(call say,running the manual's examples (half a minute))
 	@scripts/setup/packages.sh python3
 	@MANUAL_WORK=$(BUILD)/manual-test scripts/test/manual.py $(TESTS)
-	@WORK=$(BUILD)/server-test scripts/test/server.sh
-	@WORK=$(BUILD)/backup-test scripts/test/backup.sh
+	@WORK=$(BUILD)/server-test scripts/test/server.sh commands
+	@WORK=$(BUILD)/backup-test scripts/test/server.sh backup
 
 test-scale-out: links engine ## Spider over TidesDB: the manual's chapter as written, heads killed in a commit; three minutes: [ROUNDS=kills] [SEED=n]
 	@$(call say,running the manual's chapter on Spider, then killing its head (three minutes))
