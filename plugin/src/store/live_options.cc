@@ -1,5 +1,6 @@
 #include "store/live_options.h"
 
+#include <atomic>
 #include <mutex>
 
 #include "sql_class.h"
@@ -18,8 +19,9 @@ constexpr ulonglong MB = 1024 * 1024;
 /* One change at a time reads the options and sets them. */
 std::mutex changes;
 bool budget_is_set;
-/* By MemorySize: what the variable shows of the last change. */
-ulonglong last_sizes[3];
+/* By MemorySize: what the variable shows of the last change. Read under the server's lock of variables, which
+   no connection holds while it waits for a change. */
+std::atomic<ulonglong> last_sizes[3];
 
 class GlobalVariablesUnlocked {
  public:
@@ -119,7 +121,6 @@ static bool change_size_of_store(MemorySize which, ulonglong value) {
 bool change_memory_size(MemorySize which, ulonglong *value) {
   if (change_size_of_store(which, *value)) return true;
   /* Another connection may have changed it since. */
-  std::lock_guard<std::mutex> guard(changes);
   *value = last_sizes[static_cast<size_t>(which)];
   return false;
 }
