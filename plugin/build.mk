@@ -33,7 +33,9 @@ PLUGIN_INCLUDES := -Iplugin/src -I$(ROOM) -Icrates/tidesdb-capi/include \
 PLUGIN_DEFINES := -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -D_FILE_OFFSET_BITS=64 -DNDEBUG -DDBUG_OFF
 # gnu++17: the server's headers use what GNU adds. Own symbols are not up for
 # interposition: that lets the compiler inline them in position independent code.
-PLUGIN_FLAGS := -std=gnu++17 -O2 -g -fPIC -fno-omit-frame-pointer -fno-strict-aliasing \
+# Packages have all of the debug information; a clone's build has lines of the source in stacks.
+DEBUG_INFO := $(if $(filter dist,$(PROFILE)),-g,-g1)
+PLUGIN_FLAGS := -std=gnu++17 -O2 $(DEBUG_INFO) -fPIC -fno-omit-frame-pointer -fno-strict-aliasing \
   -fno-semantic-interposition -fstack-protector-strong -Wall -Wextra -Wno-unused-parameter
 # exports.map decides what the server sees, so the engine's symbols stay inside.
 LINK_FLAGS := -shared -Wl,-z,relro,-z,now -Wl,-Bsymbolic-functions -Wl,--gc-sections \
