@@ -6,6 +6,7 @@
 
 mod dump;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -148,9 +149,20 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, store: &Path) -> Result<Found> {
         read_up_to(&*file, &mut bytes, 0)?;
         match SegmentHeader::decode(&bytes) {
             Ok(header) => {
-                if let Some((other, _)) = found.segments.insert(header.id, (number, header)) {
-                    let what = format!("segment {} is in file {other:06}.wal too", header.id);
-                    return Err(Error::corruption(path, 0, what));
+                if let Some((other, before)) = found.segments.insert(header.id, (number, header)) {
+                    match before.epoch.cmp(&header.epoch) {
+                        // The header of a free file was half replaced, so its id was given to another file. Then a power
+                        // cut brought the old header back. Only a file without records was free.
+                        Ordering::Less => found.headless.push(other),
+                        Ordering::Greater => {
+                            found.segments.insert(before.id, (other, before));
+                            found.headless.push(number);
+                        }
+                        Ordering::Equal => {
+                            let what = format!("segment {} is in file {other:06}.wal too", header.id);
+                            return Err(Error::corruption(path, 0, what));
+                        }
+                    }
                 }
             }
             Err(BadHeader::Invalid) => found.headless.push(number),

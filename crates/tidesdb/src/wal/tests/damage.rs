@@ -152,6 +152,28 @@ fn two_files_with_one_segment_are_damage() {
     assert!(is_named(&seqs(&disk, 1, &[], Lsn::ZERO).unwrap_err()));
 }
 
+/// The header of a free file was half replaced, its id given to another file, and a power cut brought it back.
+#[test]
+fn a_free_file_with_the_segment_of_a_later_epoch_is_free() {
+    use super::super::segment::SegmentHeader;
+    let disk = FaultyDisk::new(5);
+    let store = store();
+    let file = |number: u64, header: SegmentHeader| {
+        let path = log_dir(&store).join(format!("{number:06}.wal"));
+        let file = disk.open(&path, crate::io::OpenMode::Create).unwrap();
+        file.allocate(512).unwrap();
+        file.write_at(&header.encode(), 0).unwrap();
+    };
+    disk.create_dir_all(&log_dir(&store)).unwrap();
+    for (older, later) in [(1, 2), (2, 1)] {
+        file(older, SegmentHeader { id: 5, epoch: 3, size: 512, first: 5 });
+        file(later, SegmentHeader { id: 5, epoch: 4, size: 512, first: 5 });
+        let (found, summary) = seqs(&disk, 5, &[], Lsn::ZERO).unwrap();
+        assert_eq!((found, summary.next_segment), (vec![], 6));
+        assert!(summary.files.free.contains(&older), "{:?}", summary.files);
+    }
+}
+
 #[test]
 fn what_a_later_version_wrote_is_refused() {
     use super::super::segment::{Part, Seal};
