@@ -97,6 +97,7 @@ int BulkLoad::write(const uchar *record) {
 /* CREATE TABLE ... SELECT leaves the table under its name; tables of an ALTER get theirs later. */
 int BulkLoad::finish() {
   reset_cursors();
+  if (thd_kill_level(handler_->table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
   int status = load_.finish();
   const std::string &name = handler_->open_table_->name();
   if (status == TIDESDB_OK && !is_renamed_when_filled(name))

@@ -235,6 +235,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int ensure_session(bool may_write) { return session_ ? 0 : enter_statement(table->in_use, may_write); }
   /* Gives up what holds on to families that are others now. */
   void leave_families();
+  int finish_copy();
   int lock_table(int mode);
   int begin_change();
   bool is_shut_for_copy(bool may_write) const;

@@ -114,11 +114,7 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
   if (lock_type == F_UNLCK) {
     scan_.leave_statement();
     rows_of_statement_.end(thd->thread_id, counted_reads(*this), counted_changes(*this));
-    int error = 0;
-    if (bulk_) {
-      error = bulk_->finish();
-      bulk_.reset();
-    }
+    const int error = finish_copy();
     session_ = nullptr;
     return error;
   }
@@ -181,6 +177,8 @@ int ha_tidesdb::extra(ha_extra_function operation) {
     case HA_EXTRA_IGNORE_DUP_KEY:
     case HA_EXTRA_NO_IGNORE_DUP_KEY:
       inserts_.ignores_duplicates = operation == HA_EXTRA_IGNORE_DUP_KEY;
+      /* The last call of a copy before its commit: one with IGNORE has no END_COPY. */
+      if (operation == HA_EXTRA_NO_IGNORE_DUP_KEY) return finish_copy();
       break;
     case HA_EXTRA_PREPARE_FOR_ALTER_TABLE: /* ALTER by copy, with IGNORE too */
     case EXTRA_BEGIN_COPY:                 /* and CREATE TABLE ... SELECT */
@@ -188,12 +186,7 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       bulk_.reset(new (std::nothrow) BulkLoad(this));
       return bulk_ ? bulk_->begin() : HA_ERR_OUT_OF_MEM;
     case EXTRA_END_COPY:
-      if (bulk_) {
-        const int error = bulk_->finish();
-        bulk_.reset();
-        return error;
-      }
-      break;
+      return finish_copy();
     case EXTRA_ABORT_COPY:
       bulk_.reset();
       break;
@@ -201,6 +194,20 @@ int ha_tidesdb::extra(ha_extra_function operation) {
       break;
   }
   return 0;
+}
+
+/*
+  The server looks at the answer of neither a partition nor of a copy with IGNORE: the commit fails, too.
+  After an error of the statement the server drops the table, and nothing needs to be durable.
+*/
+int ha_tidesdb::finish_copy() {
+  if (!bulk_) return 0;
+  THD *thd = table->in_use;
+  const int error = thd->is_error() ? 0 : bulk_->finish();
+  bulk_.reset();
+  if (error != 0)
+    if (Session *session = Session::find(thd)) session->note_failed_copy(error, tidesdb_last_error());
+  return error;
 }
 
 void ha_tidesdb::column_bitmaps_signal() { scan_.columns_chosen = false; }

@@ -224,6 +224,7 @@ int ha_tidesdb::say_duplicates(THD *thd, uint index, tidesdb_txn *txn, MergeSort
     bool found;
     if (!keys->next(&key, &primary_key, &found)) return HA_ADMIN_FAILED;
     if (!found) break;
+    if (thd_kill_level(thd) >= THD_ABORT_SOFTLY) return HA_ADMIN_FAILED;
     bool is_same = !is_first && (!decides || same_bytes(key, last_key.slice()));
     if (is_same && (!decides || duplicates == 0)) {
       if (!read(&other_reader, other_cursor.get(), last_primary_key.slice(), other.data()) ||

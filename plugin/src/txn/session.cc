@@ -249,7 +249,21 @@ void Session::end_statement() {
 
 /* A copy that is not what its table is fails. */
 int Session::end_copy() {
-  if (copy_guard_.is_empty() || state_ != State::ACTIVE) return 0;
+  if (state_ != State::ACTIVE) return 0;
+  if (copy_error_ != 0) {
+    const int error = copy_error_;
+    if (!thd_->is_error()) {
+      if (error == HA_ERR_DISK_FULL)
+        my_error(ER_DISK_FULL, MYF(0), copy_error_text_.c_str(), ENOSPC);
+      else
+        my_printf_error(ER_UNKNOWN_ERROR,
+                        "TidesDB: the end of the copy failed, and the table stays as it is: %s", MYF(0),
+                        copy_error_text_.c_str());
+    }
+    rollback_all();
+    return error;
+  }
+  if (copy_guard_.is_empty()) return 0;
   const bool missed = copy_guard_.has_missed_something(txn());
   lock_timeout_ms_ = ~0ULL - 1;
   copy_guard_.clear();
@@ -394,6 +408,7 @@ int Session::rollback(bool real) {
   if (real) return rollback_all();
   if (state_ == State::ABORTED || !statement_open_) return 0;
   note_removal();
+  copy_error_ = 0;
   const int status = tidesdb_txn_statement_rollback(txn());
   changed_tables_.undo_statement();
   end_statement();

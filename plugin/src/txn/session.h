@@ -166,6 +166,13 @@ class Session {
   void note_copied_row(query_id_t statement, uint64_t expiry) { copied_row_ = {statement, expiry}; }
   const CopiedRow &copied_row() const { return copied_row_; }
 
+  /* The end of a copy, where the server may not look at the answer: the commit fails, too. */
+  void note_failed_copy(int error, const char *text) {
+    if (copy_error_ != 0 || state_ == State::IDLE) return;
+    copy_error_ = error;
+    copy_error_text_ = text;
+  }
+
   /* Tables copied by the statement, alongside writers of others. Returns 0 or an error. */
   int watch_copied(const std::string &family_name);
 
@@ -198,6 +205,7 @@ class Session {
     statement_open_ = false;
     copy_guard_.clear();
     changed_tables_.clear();
+    copy_error_ = 0;
     ticket_.leave();
   }
   void next_transaction_number() {
@@ -239,6 +247,8 @@ class Session {
   Cascade cascade_;
   ulonglong removals_ = 0;
   CopiedRow copied_row_;
+  int copy_error_ = 0;
+  std::string copy_error_text_;
   query_id_t noted_ = 0;
   CopyAlterGuard copy_guard_;
   ChangedTables changed_tables_;

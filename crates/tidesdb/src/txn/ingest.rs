@@ -137,6 +137,8 @@ impl Ingest {
             return Err(Error::Duplicate);
         }
         load.sorted &= before.is_none_or(|before| before < key);
+        // A panic counts, too.
+        self.failed = true;
         let added = match load.sorted {
             true => {
                 let last = load.last_key.get_or_insert_with(Vec::new);
@@ -147,7 +149,8 @@ impl Ingest {
             }
             false => self.add_unsorted(family.id(), key, kind, value, expiry),
         };
-        added.inspect_err(|_| self.failed = true)
+        self.failed = added.is_err();
+        added
     }
 
     fn add_unsorted(
