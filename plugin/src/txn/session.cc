@@ -252,14 +252,7 @@ int Session::end_copy() {
   if (state_ != State::ACTIVE) return 0;
   if (copy_error_ != 0) {
     const int error = copy_error_;
-    if (!thd_->is_error()) {
-      if (error == HA_ERR_DISK_FULL)
-        my_error(ER_DISK_FULL, MYF(0), copy_error_text_.c_str(), ENOSPC);
-      else
-        my_printf_error(ER_UNKNOWN_ERROR,
-                        "TidesDB: the end of the copy failed, and the table stays as it is: %s", MYF(0),
-                        copy_error_text_.c_str());
-    }
+    if (!thd_->is_error()) say_commit_error(error, copy_error_text_.c_str());
     rollback_all();
     return error;
   }
@@ -486,13 +479,17 @@ int Session::fail(int status, const std::string &table) {
 int Session::commit_failed(int status) {
   note_failed_commit();
   const MappedError mapped = map_status(status, optimistic_);
-  switch (mapped.code) {
+  if (mapped.code == HA_ERR_LOCK_DEADLOCK || mapped.code == HA_ERR_RECORD_CHANGED) report_conflict(status);
+  say_commit_error(mapped.code, tidesdb_last_error());
+  return mapped.code;
+}
+
+void Session::say_commit_error(int error, const char *text) {
+  switch (error) {
     case HA_ERR_LOCK_DEADLOCK:
-      report_conflict(status);
       my_error(ER_LOCK_DEADLOCK, MYF(0));
       break;
     case HA_ERR_RECORD_CHANGED:
-      report_conflict(status);
       my_error(ER_CHECKREAD, MYF(0), "");
       break;
     case HA_ERR_LOCK_WAIT_TIMEOUT:
@@ -502,13 +499,12 @@ int Session::commit_failed(int status) {
       thd_->send_kill_message();
       break;
     case HA_ERR_DISK_FULL:
-      my_error(ER_DISK_FULL, MYF(0), tidesdb_last_error(), ENOSPC);
+      my_error(ER_DISK_FULL, MYF(0), text, ENOSPC);
       break;
     default:
-      my_error(ER_GET_ERRMSG, MYF(0), mapped.code, tidesdb_last_error(), "TidesDB");
+      my_error(ER_GET_ERRMSG, MYF(0), error, text, "TidesDB");
       break;
   }
-  return mapped.code;
 }
 
 }  // namespace tidesdb

@@ -218,6 +218,8 @@ class Session {
   int resume_xa();
   /* An error of a commit: says it to the client by its own name. */
   int commit_failed(int status);
+  /* The same of a handler's error; `text` is the engine's. */
+  void say_commit_error(int error, const char *text);
   void set_lock_timeout();
   /* Makes the engine know of a kill as the server does now: one of an earlier statement is forgotten. */
   void renew_kill();

@@ -29,20 +29,17 @@ use crate::store::family::Family;
 use crate::store::sealed_runs::{SealedRuns, SealedTable};
 use crate::store::Store;
 use crate::table::{SsTableMeta, SsTableOptions, SsTableWriter};
-use crate::ttl::EXPIRY_LEN;
 use crate::txn::commit::SPACE_WAIT;
-use crate::txn::transaction::{check_key, Isolation, Transaction, TransactionOptions};
+use crate::txn::spill::runs::KILL_STEPS;
+use crate::txn::transaction::{check_key, check_value_len, Isolation, Transaction, TransactionOptions};
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::txn::Transactions;
-use crate::types::{CountEffect, Entry, FamilyId, FileNo, Kind, Pieces, MAX_VALUE_LEN};
+use crate::types::{CountEffect, Entry, FamilyId, FileNo, Kind, Pieces};
 use crate::version::{LevelVersionIterator, LiveFile, VersionSet};
 use crate::wal::WaitLimit;
 
 /// Bytes of a value above which it is written from the caller's memory, without a copy.
 const LARGE_VALUE: usize = 1 << 20;
-
-/// Entries merged between two checks of the kill flag.
-const KILL_STEPS: u64 = 1024;
 
 /// The options of a load.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,9 +119,7 @@ impl Ingest {
     pub fn add(&mut self, family: &Arc<Family>, key: &[u8], value: Pieces<'_>, expiry: u64) -> Result<()> {
         self.check_usable()?;
         check_key(key)?;
-        if value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
-            return Err(Error::InvalidArgument(format!("a value of {} bytes is too long", value.len())));
-        }
+        check_value_len(value.len())?;
         self.open_family(family)?;
         let mut kind = Kind::PUT.marked_may_overwrite();
         if expiry != 0 {

@@ -23,7 +23,7 @@ use crate::version::{LiveFile, NewFile, TableHandle};
 pub(crate) const FAN_IN: usize = if cfg!(simulation) { 3 } else { 12 };
 
 /// Entries between two checks of the kill flag.
-const KILL_STEPS: u64 = 1024;
+pub(crate) const KILL_STEPS: u64 = 1024;
 
 /// The stamp of a change in a run, in the place of a sequence number: its ordinal, and a flag. The flag says
 /// whether the key existed before the first change of it spilled to the same run. Ascends with ordinals.

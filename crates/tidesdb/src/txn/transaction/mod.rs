@@ -34,6 +34,7 @@ use self::snapshots::Snapshots;
 pub use self::statements::SavepointId;
 use self::statements::UndoPoints;
 use self::ttl::ViewSeconds;
+pub(crate) use self::write::check_value_len;
 use crate::error::{Error, Result};
 use crate::lock::LockOwner;
 use crate::options::SyncMode;

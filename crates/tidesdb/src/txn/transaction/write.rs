@@ -39,8 +39,12 @@ fn value_of<'a>(changes: &[Change<'a>], more: Option<(usize, &'a [&'a [u8]])>, i
     Pieces::new(changes[index].kind.value(), pieces)
 }
 
-fn too_long(len: usize) -> Error {
-    Error::InvalidArgument(format!("a value of {len} bytes is too long"))
+/// The error for a too long value; an expiry may stand before it.
+pub(crate) fn check_value_len(len: usize) -> Result<()> {
+    match len > MAX_VALUE_LEN - EXPIRY_LEN {
+        true => Err(Error::InvalidArgument(format!("a value of {len} bytes is too long"))),
+        false => Ok(()),
+    }
 }
 
 impl Transaction {
@@ -182,10 +186,8 @@ impl Transaction {
             let value = value_of(changes, more, index);
             // Changed twice in one row, it is one of the changes in memory.
             let stays = value.len() <= small || known(&self.batch, change);
-            let written = match value.len() > MAX_VALUE_LEN - EXPIRY_LEN {
-                true => Err(too_long(value.len())),
-                false => self.write_one(change, if stays { value } else { Pieces::default() }),
-            };
+            let written = check_value_len(value.len())
+                .and_then(|()| self.write_one(change, if stays { value } else { Pieces::default() }));
             if let Err(error) = written {
                 self.batch.cut_back(mark);
                 self.changed();
