@@ -83,8 +83,8 @@ pub enum Op {
 }
 
 /// The kind byte of an entry in logs, memtables and blocks. The low three bits are the operation; one bit
-/// each follows for "may overwrite" and "has an expiry". Bit 5 is reserved for pointers to values: nothing writes it, and
-/// it is refused. The two highest bits are zero; in the log they are a `CountEffect`.
+/// each follows for "may overwrite" and "has an expiry", on puts only. Bit 5 is reserved for pointers to values. The two
+/// highest bits are zero; in the log they are a `CountEffect`. Reading refuses every byte that no build writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
 
@@ -99,12 +99,18 @@ impl Kind {
     const OP: u8 = 0b0000_0111;
     const MAY_OVERWRITE: u8 = 0b0000_1000;
     const EXPIRY: u8 = 0b0001_0000;
-    const RESERVED: u8 = 0b1110_0000;
 
-    /// Decodes a stored byte; `None` for a byte unknown to this build.
+    /// The bytes of all kinds: bit `n` stands for byte `n`.
+    const WRITTEN: u32 = 1 << Self::PUT.0
+        | 1 << Self::PUT.marked_may_overwrite().0
+        | 1 << Self::PUT.with_expiry().0
+        | 1 << Self::PUT.marked_may_overwrite().with_expiry().0
+        | 1 << Self::DELETE.0
+        | 1 << Self::SINGLE_DELETE.0;
+
+    /// Decodes a stored byte; `None` for a byte that no build writes.
     pub const fn from_byte(byte: u8) -> Option<Kind> {
-        let op = byte & Self::OP;
-        if byte & Self::RESERVED == 0 && op >= Op::Put as u8 && op <= Op::SingleDelete as u8 {
+        if (byte as u32) < u32::BITS && Self::WRITTEN >> byte & 1 != 0 {
             Some(Kind(byte))
         } else {
             None
@@ -147,13 +153,13 @@ impl Kind {
         self.0 & Self::OP == Op::SingleDelete as u8 && older.is_proven_insert()
     }
 
-    /// The same kind, marked "may overwrite".
+    /// This kind of put, marked "may overwrite".
     #[must_use]
     pub const fn marked_may_overwrite(self) -> Kind {
         Kind(self.0 | Self::MAY_OVERWRITE)
     }
 
-    /// The same kind, for an entry with an expiry.
+    /// This kind of put, for an entry with an expiry.
     #[must_use]
     pub const fn with_expiry(self) -> Kind {
         Kind(self.0 | Self::EXPIRY)
@@ -300,23 +306,39 @@ mod tests {
         assert_eq!((Lsn::new(7, 9).segment(), Lsn::new(7, 9).offset()), (7, 9));
     }
 
+    /// The bytes of the formats: puts with each mark, tombstones without.
+    const KINDS: [(u8, Kind); 6] = [
+        (0b0000_0001, Kind::PUT),
+        (0b0000_0010, Kind::DELETE),
+        (0b0000_0011, Kind::SINGLE_DELETE),
+        (0b0000_1001, Kind::PUT.marked_may_overwrite()),
+        (0b0001_0001, Kind::PUT.with_expiry()),
+        (0b0001_1001, Kind::PUT.marked_may_overwrite().with_expiry()),
+    ];
+
     #[test]
-    fn kind_bytes_round_trip_and_unknown_ones_are_refused() {
+    fn of_all_bytes_only_the_written_kinds_are_read() {
         for byte in 0..=255u8 {
-            match Kind::from_byte(byte) {
-                Some(kind) => assert_eq!(kind.byte(), byte),
-                None => assert!(byte & 7 == 0 || byte & 7 > 3 || byte & 0xe0 != 0),
-            }
+            let known = KINDS.iter().find(|(written, _)| *written == byte).map(|(_, kind)| *kind);
+            assert_eq!(Kind::from_byte(byte), known, "{byte:#010b}");
+            assert_eq!(known.map_or(byte, Kind::byte), byte);
         }
+    }
+
+    #[test]
+    fn in_the_log_every_kind_has_each_effect_and_the_rest_is_refused() {
+        const EFFECTS: [CountEffect; 3] =
+            [CountEffect::Unknown, CountEffect::Unchanged, CountEffect::Counts];
         for byte in 0..=255u8 {
-            match CountEffect::from_log_byte(byte) {
-                Some((kind, effect)) => assert_eq!(effect.log_byte(kind), byte),
-                None => assert!(byte >= 0xc0 || Kind::from_byte(byte & 0x3f).is_none()),
-            }
+            let kind = Kind::from_byte(byte & 0b0011_1111);
+            let effect = EFFECTS.get(usize::from(byte >> 6)).copied();
+            let read = CountEffect::from_log_byte(byte);
+            assert_eq!(read, kind.zip(effect), "{byte:#010b}");
+            assert_eq!(read.map_or(byte, |(kind, effect)| effect.log_byte(kind)), byte);
         }
-        assert!(Kind::SINGLE_DELETE.is_tombstone() && !Kind::PUT.marked_may_overwrite().is_tombstone());
     }
 }
+
 /// A value in consecutive pieces of memory: a row of many megabytes stays in its writer's buffers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pieces<'a> {

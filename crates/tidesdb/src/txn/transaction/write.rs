@@ -270,9 +270,11 @@ impl Transaction {
                     unchanged?;
                 }
                 if self.store.proves_inserts.load(Ordering::Acquire) {
-                    let newest = newest.map(|(seq, kind)| match proves(seq, self.store.unproven_upto()) {
-                        true => kind,
-                        false => kind.marked_may_overwrite(),
+                    let newest = newest.map(|(seq, kind)| {
+                        match kind.is_tombstone() || proves(seq, self.store.unproven_upto()) {
+                            true => kind,
+                            false => kind.marked_may_overwrite(),
+                        }
                     });
                     proven = proven_kind(change.kind, newest);
                 }
