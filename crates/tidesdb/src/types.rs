@@ -99,6 +99,7 @@ impl Kind {
     const OP: u8 = 0b0000_0111;
     const MAY_OVERWRITE: u8 = 0b0000_1000;
     const EXPIRY: u8 = 0b0001_0000;
+    const POINTER: u8 = 0b0010_0000;
 
     /// The bytes of all kinds: bit `n` stands for byte `n`.
     const WRITTEN: u32 = 1 << Self::PUT.0
@@ -115,6 +116,12 @@ impl Kind {
         } else {
             None
         }
+    }
+
+    /// True for the byte of a put with a pointer in place of its value: reserved, and refused.
+    pub const fn is_pointer(byte: u8) -> bool {
+        byte & Self::POINTER != 0
+            && matches!(Self::from_byte(byte & !Self::POINTER), Some(Kind(put)) if put & Self::OP == 1)
     }
 
     /// The byte to store.
@@ -227,6 +234,11 @@ impl CountEffect {
         }
     }
 
+    /// True for the byte of a put with a pointer, with any effect on the count.
+    pub const fn is_pointer(log_byte: u8) -> bool {
+        log_byte >> Self::SHIFT < 3 && Kind::is_pointer(log_byte & ((1 << Self::SHIFT) - 1))
+    }
+
     /// The amount to add to the row count.
     pub const fn row_count(self, kind: Kind) -> RowCount {
         match self {
@@ -326,9 +338,17 @@ mod tests {
     }
 
     #[test]
+    fn pointers_are_known_and_are_no_kind() {
+        for byte in 0..=255u8 {
+            let expected = [0b10_0001, 0b10_1001, 0b11_0001, 0b11_1001].contains(&byte);
+            assert_eq!(Kind::is_pointer(byte), expected, "{byte:#010b}");
+            assert!(!expected || Kind::from_byte(byte).is_none());
+        }
+    }
+
+    #[test]
     fn in_the_log_every_kind_has_each_effect_and_the_rest_is_refused() {
-        const EFFECTS: [CountEffect; 3] =
-            [CountEffect::Unknown, CountEffect::Unchanged, CountEffect::Counts];
+        const EFFECTS: [CountEffect; 3] = [CountEffect::Unknown, CountEffect::Unchanged, CountEffect::Counts];
         for byte in 0..=255u8 {
             let kind = Kind::from_byte(byte & 0b0011_1111);
             let effect = EFFECTS.get(usize::from(byte >> 6)).copied();

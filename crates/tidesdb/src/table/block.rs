@@ -8,6 +8,12 @@ use crate::options::Compression;
 /// Bytes of a trailer.
 pub(super) const TRAILER_LEN: usize = 16;
 
+/// The flag of a sealed block: a tag stands between payload and trailer.
+const SEALED: u8 = 1;
+
+/// The codec of every block so far: the layout of its kind.
+const CODEC: u8 = 0;
+
 /// Longest payload of a block, in bytes.
 pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
 
@@ -23,11 +29,43 @@ pub(super) const LATER_LAYOUT: DecodeError = DecodeError("a filter layout that t
 /// Error for features of a later version.
 pub(super) const LATER_FEATURES: DecodeError =
     DecodeError("reserved bytes of a footer are in use (encryption?)");
+/// Error for sealed tables.
+pub(super) const SEALED_TABLE: DecodeError = DecodeError("a sealed table");
+/// Error for sealed blocks.
+pub(super) const SEALED_BLOCK: DecodeError = DecodeError("a sealed block");
+/// Error for other flags of a block.
+const LATER_FLAGS: DecodeError = DecodeError("block flags that this build does not know");
+/// Error for compression with a dictionary.
+const DICTIONARY: DecodeError = DecodeError("a block compressed with a dictionary");
+/// Errors for block codecs, by number.
+const POSTINGS_CODEC: DecodeError = DecodeError("block codec 1 (lists of postings)");
+const LATER_CODEC: DecodeError = DecodeError("a block codec with a number above 1");
+/// Error for values in value files.
+pub(super) const VALUE_POINTER: DecodeError = DecodeError("an entry with its value in a value file");
+/// Error for bounds of blocks in the index.
+pub(super) const LATER_BOUNDS: DecodeError = DecodeError("bounds of blocks in a table's index");
+/// Error for a property that must not be skipped.
+pub(super) const LATER_PROPERTY: DecodeError =
+    DecodeError("a property of a table that this build does not know");
 
 impl DecodeError {
     /// True if the bytes are intact but of a later version.
     pub(super) fn is_later(&self) -> bool {
-        [LATER_VERSION, LATER_LAYOUT, LATER_FEATURES].contains(self)
+        [
+            LATER_VERSION,
+            LATER_LAYOUT,
+            LATER_FEATURES,
+            SEALED_TABLE,
+            SEALED_BLOCK,
+            LATER_FLAGS,
+            DICTIONARY,
+            POSTINGS_CODEC,
+            LATER_CODEC,
+            LATER_BOUNDS,
+            LATER_PROPERTY,
+            VALUE_POINTER,
+        ]
+        .contains(self)
     }
 }
 
@@ -72,7 +110,7 @@ fn end_crc(crc: u32, trailer: &[u8], offset: u64) -> u32 {
     checksum::extend(checksum::extend(crc, trailer), &offset.to_le_bytes())
 }
 
-/// The trailer of a block as [`encode`] makes it; `crc` covers the stored bytes.
+/// The trailer of a block; `crc` covers the stored bytes.
 fn trailer(
     method: Compression,
     kind: BlockKind,
@@ -83,6 +121,7 @@ fn trailer(
     let mut trailer = [0; TRAILER_LEN];
     trailer[0] = method as u8;
     trailer[2] = kind as u8;
+    trailer[3] = CODEC;
     trailer[8..12].copy_from_slice(&(payload_len as u32).to_le_bytes());
     let crc = end_crc(crc, &trailer[..12], offset);
     trailer[12..].copy_from_slice(&crc.to_le_bytes());
@@ -100,19 +139,25 @@ pub(super) fn trailer_of_pieces<'a>(
     trailer(Compression::None, kind, len, crc, offset)
 }
 
-/// Encodes `payload`, for a block at `offset` of its table. Compresses it with `method` if this pays.
-/// `packed` is scratch space and may receive the stored bytes. Returns the stored bytes and the trailer to
-/// follow them.
-pub(super) fn encode<'a>(
+/// Compresses `payload` with `method` if this pays. `packed` is scratch space and may receive the stored bytes.
+/// Returns the bytes to store and their compression.
+pub(super) fn pack<'a>(
     payload: &'a [u8],
-    kind: BlockKind,
     method: Compression,
-    offset: u64,
     packed: &'a mut Vec<u8>,
-) -> (&'a [u8], [u8; TRAILER_LEN]) {
+) -> (&'a [u8], Compression) {
     let method = compression::compress(method, payload, packed);
-    let stored = if method == Compression::None { payload } else { packed };
-    (stored, trailer(method, kind, payload.len(), checksum::crc(stored), offset))
+    (if method == Compression::None { payload } else { packed }, method)
+}
+
+/// The trailer of a block at `offset` of its table, with the bytes of [`pack`] and `payload_len` bytes of payload.
+pub(super) fn trailer_of(
+    (stored, method): (&[u8], Compression),
+    kind: BlockKind,
+    payload_len: usize,
+    offset: u64,
+) -> [u8; TRAILER_LEN] {
+    trailer(method, kind, payload_len, checksum::crc(stored), offset)
 }
 
 /// A block with a verified checksum.
@@ -147,13 +192,16 @@ pub(super) fn check_stored<'a>(
         return Err(DecodeError("block checksum mismatch"));
     }
     if trailer[1] != 0 {
-        return Err(DecodeError("block flags that this version does not know (encryption?)"));
+        return Err(if trailer[1] == SEALED { SEALED_BLOCK } else { LATER_FLAGS });
     }
     if trailer[2] != kind as u8 {
         return Err(DecodeError("a block of another kind than expected"));
     }
-    if trailer[3] != 0 || trailer[4..8] != [0; 4] {
-        return Err(DecodeError("reserved bytes of a block trailer are in use (compression dictionary?)"));
+    match trailer[3] {
+        CODEC if trailer[4..8] == [0; 4] => {}
+        CODEC => return Err(DICTIONARY),
+        1 => return Err(POSTINGS_CODEC),
+        _ => return Err(LATER_CODEC),
     }
     let compression =
         Compression::from_byte(trailer[0]).ok_or(DecodeError("a compression that this build lacks"))?;

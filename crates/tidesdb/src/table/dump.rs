@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
-use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::IndexEntry;
 use super::properties::Properties;
 use super::reader::SsTable;
@@ -26,6 +26,10 @@ pub struct FoundTables {
 /// Footer and properties of a table. Offsets count from the table's first byte.
 #[derive(Clone, Debug)]
 pub struct TableFacts {
+    /// Version of the table's format.
+    pub version: u32,
+    /// Bytes of padding between blocks.
+    pub padding: u64,
     /// Levels of the index: 1 or 2.
     pub index_levels: u8,
     /// Layout of the filter: `none`, `whole` or `partitioned`.
@@ -81,14 +85,10 @@ impl SsTable {
         while upto > 0 {
             // The last table ends the file; others end within a page, at the last footer in it.
             let earliest = if is_last { upto } else { (upto + 1).saturating_sub(OLD_TABLE_ALIGN) };
-            let from = earliest.saturating_sub(FOOTER_LEN as u64);
+            let from = earliest.saturating_sub(MAX_FOOTER_LEN as u64);
             let mut bytes = vec![0; (upto - from) as usize];
             file.read_exact_at(&mut bytes, from)?;
-            let footer_at = |end: u64| -> Result<Footer, DecodeError> {
-                let end = (end - from) as usize;
-                let start = end.checked_sub(FOOTER_LEN).ok_or(DecodeError("a file shorter than a footer"))?;
-                Footer::decode(&bytes[start..end])
-            };
+            let footer_at = |end: u64| Footer::decode(&bytes[..(end - from) as usize]);
             let footer =
                 (earliest..=upto).rev().find_map(|end| footer_at(end).ok().map(|footer| (end, footer)));
             let Some((end, footer)) = footer else {
@@ -99,7 +99,7 @@ impl SsTable {
                 found.damage.push(damage(upto.saturating_sub(FOOTER_LEN as u64 * u64::from(is_last)), what));
                 break;
             };
-            let is_place = |start: &u64| start % TABLE_ALIGN == 0 && footer.table_len >= FOOTER_LEN as u64;
+            let is_place = |start: &u64| start % TABLE_ALIGN == 0 && footer.table_len >= footer.len() as u64;
             let Some(start) = end.checked_sub(footer.table_len).filter(is_place) else {
                 found
                     .damage
@@ -146,8 +146,8 @@ impl SsTable {
         };
         let unknown = SsTable::open(files.clone(), cache.clone(), number, meta.clone());
         let block = unknown.load_again(footer.properties, BlockKind::Properties)?;
-        let properties =
-            Properties::decode(&block).map_err(|damage| unknown.damage(footer.properties, damage))?;
+        let properties = Properties::decode(&block, footer.version())
+            .map_err(|damage| unknown.damage(footer.properties, damage))?;
         meta.entries = properties.entries;
         meta.tombstones = properties.tombstones;
         meta.keys = properties.keys;
@@ -163,6 +163,8 @@ impl SsTable {
         let (footer, properties) = (&opened.footer, &opened.properties);
         let place = |handle: BlockHandle| (handle.offset, handle.len);
         Ok(TableFacts {
+            version: footer.version().number(),
+            padding: footer.extension.map_or(0, |extension| extension.padding),
             index_levels: footer.index_levels,
             filter: match footer.filter_layout {
                 FilterLayout::None => "none",

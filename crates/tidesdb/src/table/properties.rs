@@ -1,11 +1,14 @@
 //! Properties of a table: counts and extremes collected while it is written (`docs/format/table.md`,
 //! "Properties").
 
-use super::block::DecodeError;
+use super::block::{DecodeError, LATER_PROPERTY};
 use super::SsTableOptions;
 use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
-use crate::options::Compression;
+use crate::options::{Compression, FormatVersion};
 use crate::types::Seq;
+
+/// Lowest tag that readers of version 2 skip when they do not know it.
+const FIRST_HINT: u64 = 64;
 
 /// A table's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -68,7 +71,8 @@ impl Properties {
         out
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Properties, DecodeError> {
+    /// Decodes the properties of a table of `version`. Version 2 has tags that must not be skipped.
+    pub(super) fn decode(bytes: &[u8], version: FormatVersion) -> Result<Properties, DecodeError> {
         const CUT_SHORT: DecodeError = DecodeError("properties are cut short");
         let mut properties = Properties::default();
         let mut at = 0;
@@ -102,6 +106,7 @@ impl Properties {
                 11 => properties.data_blocks = number()?,
                 12 => properties.data_bytes = number()?,
                 13 => properties.options = decode_options(value),
+                0..FIRST_HINT if version == FormatVersion::Two => return Err(LATER_PROPERTY),
                 _ => {}
             }
         }
@@ -156,14 +161,21 @@ mod tests {
             data_bytes: 12_000,
             options: Some(SsTableOptions { prefix_len: 300, ..SsTableOptions::default() }),
         };
+        let decode = |bytes: &[u8], version| Properties::decode(bytes, version);
         let bytes = properties.encode();
-        assert_eq!(Properties::decode(&bytes), Ok(properties.clone()));
-        for cut in 0..bytes.len() {
-            assert_ne!(Properties::decode(&bytes[..cut]), Ok(properties.clone()));
+        for version in [FormatVersion::One, FormatVersion::Two] {
+            assert_eq!(decode(&bytes, version), Ok(properties.clone()));
+            for cut in 0..bytes.len() {
+                assert_ne!(decode(&bytes[..cut], version), Ok(properties.clone()));
+            }
         }
-        let mut later = bytes;
-        put_varint(&mut later, 99);
-        put_bytes(&mut later, b"unknown");
-        assert_eq!(Properties::decode(&later), Ok(properties));
+        for (tag, is_skipped_by_2) in [(14, false), (63, false), (64, true), (99, true), (1 << 40, true)] {
+            let mut later = bytes.clone();
+            put_varint(&mut later, tag);
+            put_bytes(&mut later, b"unknown");
+            assert_eq!(decode(&later, FormatVersion::One), Ok(properties.clone()));
+            let expected = if is_skipped_by_2 { Ok(properties.clone()) } else { Err(LATER_PROPERTY) };
+            assert_eq!(decode(&later, FormatVersion::Two), expected, "{tag}");
+        }
     }
 }

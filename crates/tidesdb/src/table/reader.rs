@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::block::{check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, TRAILER_LEN};
 use super::filter::{self, hash_prefix};
-use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
@@ -303,7 +303,7 @@ impl SsTable {
         let mut bytes = vec![0; tail_len as usize];
         file.read_exact_at(&mut bytes, self.meta.offset + tail_start)?;
         let footer_at = BlockHandle { offset: len - FOOTER_LEN as u64, len: FOOTER_LEN as u64 };
-        let footer = Footer::decode(&bytes[bytes.len() - FOOTER_LEN..])
+        let footer = Footer::decode(&bytes[bytes.len().saturating_sub(MAX_FOOTER_LEN)..])
             .map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != len || footer.family != self.meta.family {
             return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
@@ -311,7 +311,8 @@ impl SsTable {
         let mut end = End { file, bytes, start: tail_start, footer, properties: Properties::default() };
         let at = end.footer.properties;
         let properties = self.block_at_end(&end, at, BlockKind::Properties)?;
-        end.properties = Properties::decode(&properties).map_err(|damage| self.damage(at, damage))?;
+        end.properties = Properties::decode(&properties, end.footer.version())
+            .map_err(|damage| self.damage(at, damage))?;
         if !self.meta.describes(&end.properties) {
             return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+mod formats;
+
 use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::iter::{InternalIterator, KeyRange, VersionIterator};
-use crate::types::{Entry, Kind, Seq, MAX_SEQ};
+use crate::options::FormatVersion;
+use crate::types::{Entry, Kind, Pieces, Seq, MAX_SEQ};
 
 type Model = BTreeMap<(Vec<u8>, Reverse<Seq>), (Kind, Vec<u8>)>;
 
@@ -25,20 +28,22 @@ struct Store {
     disk: Arc<MemoryDisk>,
     files: Arc<TableStore>,
     cache: Arc<BlockCache>,
+    /// Version of the tables to write.
+    format: FormatVersion,
 }
 
 impl Store {
     fn new(cache_bytes: usize) -> Store {
         let disk = Arc::new(MemoryDisk::default());
         let files = TableStore::new(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8);
-        Store { disk, files, cache: BlockCache::new(cache_bytes) }
+        Store { disk, files, cache: BlockCache::new(cache_bytes), format: FormatVersion::One }
     }
 
     fn write(&self, offset: u64, options: &SsTableOptions, model: &Model) -> Result<SsTableMeta> {
         let path = Path::new("store").join(TableStore::file_name(FILE));
         let mode = if self.disk.exists(&path)? { OpenMode::ReadWrite } else { OpenMode::Create };
         let writer = SsTableWriter::new(self.disk.open(&path, mode)?, offset, 3, options.clone());
-        self.fill(writer, model)
+        self.fill(writer.in_format(self.format), model)
     }
 
     fn fill(&self, mut writer: SsTableWriter, model: &Model) -> Result<SsTableMeta> {
@@ -259,7 +264,8 @@ fn tables_agree_with_a_model() {
         let mut rng = StdRng::seed_from_u64(seed);
         let model = random_model(&mut rng);
         let options = random_options(&mut rng);
-        let store = Store::new([0, 1000, 20_000, 1 << 20][rng.gen_range(0..4)]);
+        let mut store = Store::new([0, 1000, 20_000, 1 << 20][rng.gen_range(0..4)]);
+        store.format = [FormatVersion::One, FormatVersion::Two][(seed % 2) as usize];
         let offset = [0, 4096, 1 << 20][rng.gen_range(0..3)];
         let meta = store.write(offset, &options, &model).unwrap();
         assert_eq!((meta.entries, meta.offset), (model.len() as u64, offset));
@@ -541,11 +547,13 @@ fn read_all_ways(table: &Arc<SsTable>, model: &Model, tag: &str) {
 #[test]
 fn every_flipped_byte_gives_an_error_or_the_right_answer_and_verify_finds_it() {
     let model = damage_model();
-    for use_btree in [false, true] {
+    for (use_btree, format) in
+        [(false, FormatVersion::One), (true, FormatVersion::One), (false, FormatVersion::Two)]
+    {
         let options =
             SsTableOptions { block_size: 128, use_btree, prefix_len: 2, ..SsTableOptions::default() };
-        let (store, table) = table_of(&options, &model);
-        let meta = table.meta().clone();
+        let store = Store { format, ..Store::new(1 << 20) };
+        let meta = store.write(0, &options, &model).unwrap();
         let file = store.file();
         for at in 0..meta.len as usize {
             for mask in [0x01, 0x80, 0xff] {
@@ -569,8 +577,8 @@ fn every_flipped_byte_gives_an_error_or_the_right_answer_and_verify_finds_it() {
 fn truncated_files_are_errors() {
     let model = damage_model();
     let options = SsTableOptions { block_size: 128, ..SsTableOptions::default() };
-    let (store, table) = table_of(&options, &model);
-    let meta = table.meta().clone();
+    let store = Store { format: FormatVersion::Two, ..Store::new(1 << 20) };
+    let meta = store.write(0, &options, &model).unwrap();
     let whole = store.file().bytes.read().clone();
     for len in 0..meta.len as usize {
         *store.file().bytes.write() = whole[..len].to_vec();
@@ -606,7 +614,7 @@ fn a_manifest_that_says_otherwise_is_found_out() {
 /// Random bytes as payloads, under valid checksums.
 #[test]
 fn sealed_nonsense_never_panics() {
-    use super::block::{encode, BlockKind};
+    use super::block::{trailer_of, BlockKind};
     let model = damage_model();
     let options =
         SsTableOptions { compression: Compression::None, block_size: 128, ..SsTableOptions::default() };
@@ -634,11 +642,8 @@ fn sealed_nonsense_never_panics() {
             let at = rng.gen_range(0..payload.len());
             payload[at] = [0, 1, 0x7f, 0x80, 0xff, rng.gen()][rng.gen_range(0..6)];
         }
-        let mut encoded = Vec::new();
-        let mut packed = Vec::new();
-        let (stored, trailer) = encode(&payload, kind, Compression::None, handle.offset, &mut packed);
-        encoded.extend_from_slice(stored);
-        encoded.extend_from_slice(&trailer);
+        let trailer = trailer_of((&payload, Compression::None), kind, payload.len(), handle.offset);
+        let encoded = [&payload[..], &trailer].concat();
         let mut bytes = whole.clone();
         bytes[start..end].copy_from_slice(&encoded);
         *store.file().bytes.write() = bytes;

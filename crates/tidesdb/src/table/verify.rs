@@ -5,13 +5,14 @@
 use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::data_block::{read_version, CONTINUED, CONTINUES};
 use super::filter::{self, hash_key, hash_prefix};
-use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::properties::Properties;
 use super::reader::{top_kind, SsTable};
 use crate::cache::BlockRef;
 use crate::error::{Error, Result};
-use crate::format::coding::u64_at;
+use crate::format::coding::{u64_at, varint_len};
+use crate::options::FormatVersion;
 use crate::types::Seq;
 
 /// Counts of a verification.
@@ -59,16 +60,17 @@ impl SsTable {
         let footer_at =
             BlockHandle { offset: meta.len.saturating_sub(FOOTER_LEN as u64), len: FOOTER_LEN as u64 };
         // The footer is read again: the table may have been open for long.
-        let mut bytes = vec![0; FOOTER_LEN];
-        self.file()?.read_exact_at(&mut bytes, meta.offset + footer_at.offset)?;
+        let mut bytes = vec![0; meta.len.min(MAX_FOOTER_LEN as u64) as usize];
+        let start = meta.offset + meta.len - bytes.len() as u64;
+        self.file()?.read_exact_at(&mut bytes, start)?;
         let footer = Footer::decode(&bytes).map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != meta.len || footer.family != meta.family {
             return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
         }
         let mut walk = Walk {
             table: self,
+            check: SsTableCheck { bytes: footer.len() as u64, ..SsTableCheck::default() },
             footer,
-            check: SsTableCheck { bytes: FOOTER_LEN as u64, ..SsTableCheck::default() },
             blocks: Vec::new(),
             seen: Properties::default(),
             last_key: Vec::new(),
@@ -87,8 +89,8 @@ impl Walk<'_> {
     fn run(&mut self) -> Result<()> {
         let properties_at = self.footer.properties;
         let properties = self.read(properties_at, BlockKind::Properties)?;
-        let properties =
-            Properties::decode(&properties).map_err(|damage| self.table.damage(properties_at, damage))?;
+        let properties = Properties::decode(&properties, self.footer.version())
+            .map_err(|damage| self.table.damage(properties_at, damage))?;
         if self.footer.filter_layout == FilterLayout::Whole {
             let handle = self.footer.filter;
             self.filter = Some((self.read(handle, BlockKind::Filter)?, handle));
@@ -126,6 +128,8 @@ impl Walk<'_> {
         for at in 0..index.len() {
             let (entry, behind, end) = IndexEntry::read(&index, at).map_err(damage)?;
             let filter = partition_filter(&index, behind, end).map_err(damage)?;
+            let BlockHandle { offset, len } = filter.unwrap_or_default();
+            self.check_end(behind + varint_len(offset) + varint_len(len), end).map_err(damage)?;
             index.read_key(at, &mut separator, false).map_err(damage)?;
             entries.push((entry, filter, separator.clone()));
         }
@@ -162,7 +166,9 @@ impl Walk<'_> {
         let index = self.table.parse(leaf, leaf_at)?;
         let mut separator = Vec::new();
         for at in 0..index.len() {
-            let entry = IndexEntry::read(&index, at).map_err(|damage| self.table.damage(leaf_at, damage))?.0;
+            let (entry, behind, end) =
+                IndexEntry::read(&index, at).map_err(|damage| self.table.damage(leaf_at, damage))?;
+            self.check_end(behind, end).map_err(|damage| self.table.damage(leaf_at, damage))?;
             let last_separator = (at > 0).then(|| separator.clone());
             index.read_key(at, &mut separator, false).map_err(|damage| self.table.damage(leaf_at, damage))?;
             if entry.before != self.seen.entries {
@@ -180,6 +186,14 @@ impl Walk<'_> {
             }
         }
         Ok(separator)
+    }
+
+    /// Nothing follows in an index entry; version 1 did not say so.
+    fn check_end(&self, behind: usize, end: usize) -> std::result::Result<(), DecodeError> {
+        match self.footer.version() {
+            FormatVersion::Two if behind != end => Err(DecodeError("bytes behind an index entry")),
+            _ => Ok(()),
+        }
     }
 
     fn walk_block(&mut self, handle: BlockHandle, last_separator: Option<&[u8]>) -> Result<()> {
@@ -278,20 +292,41 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks that every byte before the footer belongs to exactly one block.
+    /// Checks that every byte before the footer belongs to exactly one block, or is padding: zero bytes before a
+    /// block, which version 1 does not have.
     fn compare_coverage(&mut self) -> Result<()> {
         self.blocks.sort_unstable_by_key(|block| block.offset);
-        let mut covered = 0;
+        let extension = self.footer.extension.unwrap_or_default();
+        let (mut covered, mut padding) = (0, 0);
         for block in &self.blocks {
-            if block.offset != covered {
+            let gap = block.offset.checked_sub(covered).filter(|gap| *gap < extension.padding_below());
+            let Some(gap) = gap else {
                 return Err(self.table.damage(*block, DecodeError("blocks overlap or leave a gap")));
+            };
+            if gap > 0 {
+                self.check_padding(BlockHandle { offset: covered, len: gap })?;
             }
-            covered += block.len;
+            padding += gap;
+            covered = block.offset + block.len;
         }
-        if covered + FOOTER_LEN as u64 != self.table.meta().len {
-            let footer = BlockHandle { offset: covered, len: 0 };
+        self.check.bytes += padding;
+        let footer = BlockHandle { offset: covered, len: 0 };
+        if covered + self.footer.len() as u64 != self.table.meta().len {
             return Err(self.table.damage(footer, DecodeError("bytes between the blocks and the footer")));
         }
+        let counted = (extension.blocks, extension.padding);
+        if self.footer.extension.is_some() && counted != (self.blocks.len() as u64, padding) {
+            return Err(self.table.damage(footer, DecodeError("blocks or padding of a footer's extension")));
+        }
         Ok(())
+    }
+
+    fn check_padding(&self, at: BlockHandle) -> Result<()> {
+        let mut bytes = vec![0; at.len as usize];
+        self.table.file()?.read_exact_at(&mut bytes, self.table.meta().offset + at.offset)?;
+        match bytes.iter().all(|byte| *byte == 0) {
+            true => Ok(()),
+            false => Err(self.table.damage(at, DecodeError("padding that is not zero"))),
+        }
     }
 }

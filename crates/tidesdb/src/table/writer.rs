@@ -4,10 +4,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::block::{encode, trailer_of_pieces, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
+use super::block::{pack, trailer_of, trailer_of_pieces, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
 use super::data_block::{self, put_large_version, put_version, version_len};
 use super::filter::{FilterBuilder, Filters};
-use super::footer::{FilterLayout, Footer, FOOTER_LEN};
+use super::footer::{footer_len, Extension, FilterLayout, Footer};
 use super::index::{separator, IndexEntry};
 use super::keyed_block::KeyedBuilder;
 use super::properties::Properties;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, MemoryGauge};
-use crate::options::Compression;
+use crate::options::{Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 
 /// Least bytes of finished blocks for a write to the file.
@@ -41,6 +41,13 @@ const LARGE_VALUE: usize = 32 << 20;
 /// Bytes of a large value for each write.
 const PIECE: usize = 8 << 20;
 
+/// Binary logarithm of a sector's size, the least unit of direct I/O.
+const SECTOR_BITS: u8 = 9;
+const SECTOR: u64 = 1 << SECTOR_BITS;
+
+/// Most bytes of padding, in percent of the table's bytes.
+const MOST_PADDING: u64 = 3;
+
 /// Largest value: leaves room for keys, heads and counts in its block.
 const MAX_VALUE: usize = MAX_PAYLOAD - (4 << 20);
 
@@ -61,6 +68,10 @@ pub struct SsTableWriter {
     start: u64,
     family: FamilyId,
     options: SsTableOptions,
+    format: FormatVersion,
+    /// Blocks so far, and bytes of padding before them.
+    blocks: u64,
+    padding: u64,
     /// Bytes not yet written to the file, and the number of those written.
     pending: Vec<u8>,
     flushed: u64,
@@ -105,6 +116,9 @@ impl SsTableWriter {
             family,
             properties: Properties { options: Some(options.clone()), ..Properties::default() },
             options,
+            format: FormatVersion::One,
+            blocks: 0,
+            padding: 0,
             pending: Vec::new(),
             flushed: 0,
             started: 0,
@@ -128,6 +142,12 @@ impl SsTableWriter {
             gauge: None,
             held: HeldMemory::default(),
         }
+    }
+
+    /// Writes the table in this version of its format, in place of version 1.
+    pub fn in_format(mut self, format: FormatVersion) -> SsTableWriter {
+        self.format = format;
+        self
     }
 
     /// Also inserts the blocks into `cache` if it has room. Readers of merged or flushed rows then need not
@@ -242,7 +262,7 @@ impl SsTableWriter {
     /// Approximate length of the table if it were finished now, in bytes.
     pub fn estimated_len(&self) -> u64 {
         let index = self.partition_bytes + self.leaf.len_with(None, 0);
-        let open = self.block.len_with(None, 0) + index + FOOTER_LEN;
+        let open = self.block.len_with(None, 0) + index + footer_len(self.format);
         let filter = self.properties.keys * u64::from(self.options.bits_per_key) / 8;
         self.bytes_written() + open as u64 + filter
     }
@@ -266,7 +286,7 @@ impl SsTableWriter {
         self.cut_block(None)?;
         self.cut_partition();
         self.properties.max_key = mem::take(&mut self.last_key);
-        self.properties.data_bytes = self.bytes_written();
+        self.properties.data_bytes = self.bytes_written() - self.padding;
 
         let filters = mem::replace(&mut self.filter, FilterBuilder::new(0, 0)).finish();
         let mut footer = Footer {
@@ -279,6 +299,7 @@ impl SsTableWriter {
             top: BlockHandle::default(),
             properties: BlockHandle::default(),
             filter: BlockHandle::default(),
+            extension: (self.format == FormatVersion::Two).then(Extension::default),
         };
         let mut filter_handles = Vec::new();
         match filters {
@@ -296,7 +317,10 @@ impl SsTableWriter {
         }
         footer.top = self.put_index(&filter_handles, &mut footer.index_levels)?;
         footer.properties = self.put_block(&self.properties.encode(), BlockKind::Properties)?;
-        footer.table_len = self.bytes_written() + FOOTER_LEN as u64;
+        footer.table_len = self.bytes_written() + footer.len() as u64;
+        if let Some(extension) = &mut footer.extension {
+            *extension = Extension { blocks: self.blocks, padding: self.padding, align: SECTOR_BITS };
+        }
         self.pending.extend_from_slice(&footer.encode());
         self.flush()?;
 
@@ -387,8 +411,10 @@ impl SsTableWriter {
             let block = self.put_block(&payload, BlockKind::Data)?;
             return self.index_block(block, false);
         }
+        self.align(payload.len() + more.len() + TRAILER_LEN);
         self.flush()?;
         let offset = self.bytes_written();
+        self.blocks += 1;
         let pieces = || std::iter::once(&payload[..]).chain(more.iter());
         let trailer = trailer_of_pieces(pieces(), BlockKind::Data, offset);
         for piece in pieces().flat_map(|piece| piece.chunks(PIECE)) {
@@ -448,9 +474,14 @@ impl SsTableWriter {
             return Err(Error::InvalidArgument(format!("a block of {len} bytes does not fit a table")));
         }
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
-        let offset = self.bytes_written();
         let mut packed = mem::take(&mut self.packed);
-        let (stored, trailer) = encode(payload, kind, method, offset, &mut packed);
+        let (stored, method) = pack(payload, method, &mut packed);
+        if kind == BlockKind::Data {
+            self.align(stored.len() + TRAILER_LEN);
+        }
+        let offset = self.bytes_written();
+        self.blocks += 1;
+        let trailer = trailer_of((stored, method), kind, payload.len(), offset);
         let handle = BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 };
         if stored.len() < WRITE_CHUNK {
             self.pending.extend_from_slice(stored);
@@ -470,6 +501,22 @@ impl SsTableWriter {
             self.flush()?;
         }
         Ok(handle)
+    }
+
+    /// Pads to the next sector if a block of `len` bytes then takes a sector less, and the padding of the whole table
+    /// stays small. Version 1 has no padding.
+    fn align(&mut self, len: usize) {
+        if self.format == FormatVersion::One {
+            return;
+        }
+        let (written, len) = (self.bytes_written(), len as u64);
+        let at = (self.start + written) % SECTOR;
+        let padding = SECTOR - at;
+        let spares = (at + len).div_ceil(SECTOR) > len.div_ceil(SECTOR);
+        if spares && (self.padding + padding) * 100 < (written + padding + len) * MOST_PADDING {
+            self.pending.resize(self.pending.len() + padding as usize, 0);
+            self.padding += padding;
+        }
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -1,0 +1,241 @@
+//! Both versions of the table format: their bytes, their padding, and refusal of what no build uses yet.
+
+use super::*;
+use crate::format::checksum;
+use crate::options::FormatVersion;
+
+const BOTH: [FormatVersion; 2] = [FormatVersion::One, FormatVersion::Two];
+
+/// A table of three entries, made by hand from `docs/format/table.md`.
+const VERSION_1: &str = "\
+    03000000000000000000000000000000000000656c70706100746f63697270610000616e616e6162340000003b0000003f000000\
+    05010503726564070207000609060679656c6c6f77000001000000000049000000ae988abd010000000600000000000000000000\
+    0000000000000000002200000062616e616e610000590001000003000000000027000000cbc87b74010103020103030101040561\
+    70706c65050662616e616e6106010507010708011b0b01010c01590d0600802000000000000500000000002f00000041b6e21354\
+    44425441424c45010000000300000001010000000000004f01000000000000590000000000000037000000000000009000000000\
+    0000003f000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000\
+    0000000000000000000000000000000000000022c2a1a5";
+
+const VERSION_2: &str = "\
+    03000000000000000000000000000000000000656c70706100746f63697270610000616e616e6162340000003b0000003f000000\
+    05010503726564070207000609060679656c6c6f77000001000000000049000000ae988abd010000000600000000000000000000\
+    0000000000000000002200000062616e616e610000590001000003000000000027000000cbc87b74010103020103030101040561\
+    70706c65050662616e616e6106010507010708011b0b01010c01590d0600802000000000000500000000002f00000041b6e21300\
+    00000000000000000000000000000003000000000000000000000000000000090000000000000000000000000000000000000000\
+    00000000000000b34475bb5444425441424c45020000000300000001010000000000008f01000000000000590000000000000037\
+    0000000000000090000000000000003f000000000000000000000000000000000000000000000000000000000000000000000000\
+    00000000000000000000000000000000000000000000000000000000000000bf63687e";
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+fn plain(block_size: u32) -> SsTableOptions {
+    SsTableOptions {
+        compression: Compression::None,
+        block_size,
+        bits_per_key: 0,
+        prefix_len: 0,
+        use_btree: false,
+    }
+}
+
+fn written(format: FormatVersion, options: &SsTableOptions, model: &Model) -> (Store, Arc<SsTable>) {
+    let store = Store { format, ..Store::new(1 << 20) };
+    let meta = store.write(0, options, model).unwrap();
+    let table = store.open(meta);
+    (store, table)
+}
+
+#[test]
+fn the_bytes_of_both_versions_stay() {
+    let mut model = Model::new();
+    model.insert((b"apple".to_vec(), Reverse(5)), (Kind::PUT, b"red".to_vec()));
+    model.insert((b"apricot".to_vec(), Reverse(7)), (Kind::DELETE, Vec::new()));
+    model.insert((b"banana".to_vec(), Reverse(6)), (Kind::PUT.marked_may_overwrite(), b"yellow".to_vec()));
+    for (format, bytes) in BOTH.into_iter().zip([VERSION_1, VERSION_2]) {
+        let (store, table) = written(format, &plain(4096), &model);
+        assert_eq!(*store.file().bytes.read(), from_hex(bytes), "{format:?}");
+        table.verify().unwrap();
+        assert_eq!(table.facts().unwrap().version, format.number());
+    }
+}
+
+/// The data blocks of a table, in order.
+fn data_blocks(table: &Arc<SsTable>) -> Vec<BlockFacts> {
+    let mut blocks = Vec::new();
+    table.each_block(&mut |block| {
+        blocks.push(block.unwrap());
+        true
+    });
+    blocks
+}
+
+fn sectors(blocks: &[BlockFacts], start: u64) -> u64 {
+    let span =
+        |block: &BlockFacts| (start + block.offset + block.len).div_ceil(512) - (start + block.offset) / 512;
+    blocks.iter().map(span).sum()
+}
+
+#[test]
+fn padding_spares_sectors_and_stays_below_three_percent() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let value = |rng: &mut StdRng| vec![0u8; rng.gen_range(0..300)];
+    let model: Model = (0..20_000u32)
+        .map(|i| ((i.to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, value(&mut rng))))
+        .collect();
+    for start in [0, 64, 4096 + 448] {
+        for block_size in [4096, 16 << 10] {
+            let [first, second] = BOTH.map(|format| {
+                let store = Store { format, ..Store::new(0) };
+                let meta = store.write(start, &plain(block_size), &model).unwrap();
+                let table = store.open(meta);
+                table.verify().unwrap();
+                (data_blocks(&table), table.facts().unwrap(), table.meta().len)
+            });
+            assert_eq!((first.1.version, first.1.padding), (1, 0));
+            assert_eq!(
+                (first.1.data_bytes, first.1.data_blocks),
+                (second.1.data_bytes, second.1.data_blocks)
+            );
+            let padding = second.1.padding;
+            assert!(padding > 0 && padding * 100 < second.2 * 3, "{padding} of {}", second.2);
+            let spared = (sectors(&first.0, start), sectors(&second.0, start));
+            assert!(spared.1 < spared.0, "{spared:?}");
+            println!(
+                "start {start}, blocks of {block_size}: sectors {spared:?}, padding {padding} of {}",
+                second.2
+            );
+        }
+    }
+}
+
+#[test]
+fn padding_is_checked_and_never_read_as_a_block() {
+    let model = rows_of(2000);
+    let (store, table) = written(FormatVersion::Two, &plain(1024), &model);
+    let blocks = data_blocks(&table);
+    let gaps: Vec<u64> =
+        blocks.windows(2).flat_map(|pair| pair[0].offset + pair[0].len..pair[1].offset).collect();
+    assert_eq!(gaps.len() as u64, table.facts().unwrap().padding);
+    assert!(!gaps.is_empty());
+    for at in gaps.into_iter().step_by(7) {
+        store.file().bytes.write()[at as usize] = 1;
+        let error = table.verify().unwrap_err().to_string();
+        assert!(error.contains("padding that is not zero"), "{error}");
+        assert_eq!(scan_all(&table), 2000);
+        store.file().bytes.write()[at as usize] = 0;
+    }
+    table.verify().unwrap();
+}
+
+#[test]
+fn a_large_value_in_pieces_begins_at_a_sector_too() {
+    for format in BOTH {
+        let store = Store { format, ..Store::new(0) };
+        let path = Path::new("store").join(TableStore::file_name(FILE));
+        let file = store.disk.open(&path, OpenMode::Create).unwrap();
+        let mut writer = SsTableWriter::new(file, 0, 3, plain(4096)).in_format(format);
+        writer.add(b"a", Entry { seq: 1, kind: Kind::PUT, value: &[7; 1000] }).unwrap();
+        // With it the block has five bytes less than 40 sectors.
+        let piece = vec![9u8; 40 * 512 - 60];
+        writer
+            .add_in_pieces(b"b", Entry { seq: 1, kind: Kind::PUT, value: b"head" }, Pieces::new(&piece, &[]))
+            .unwrap();
+        let table = store.open(writer.finish().unwrap());
+        table.verify().unwrap();
+        let hit = table.get(b"b", hash_key(b"b"), MAX_SEQ).unwrap().unwrap();
+        assert_eq!(hit.value().len(), 4 + piece.len());
+        let block = &data_blocks(&table)[1];
+        assert_eq!(block.offset % 512 == 0, format == FormatVersion::Two, "{format:?}: {block:?}");
+    }
+}
+
+/// Each byte of a block's trailer that no build uses, in use, under a valid checksum.
+#[test]
+fn reserved_bytes_of_a_block_are_refused_by_name() {
+    for format in BOTH {
+        let (store, table) = written(format, &plain(128), &damage_model());
+        let whole = store.file().bytes.read().clone();
+        let meta = table.meta().clone();
+        let block = data_blocks(&table)[0].clone();
+        let (start, end) = (block.offset as usize, (block.offset + block.len) as usize);
+        let refused = |at: usize, value: u8| {
+            let mut bytes = whole.clone();
+            bytes[end - 16 + at] = value;
+            let crc = checksum::crc(&bytes[start..end - 4]);
+            let crc = checksum::extend(crc, &block.offset.to_le_bytes());
+            bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+            *store.file().bytes.write() = bytes;
+            store.cache.erase_file(FILE);
+            let table = store.open(meta.clone());
+            let error = table.get(b"k\x00", hash_key(b"k\x00"), MAX_SEQ).unwrap_err();
+            assert_eq!(error.to_string(), table.verify().unwrap_err().to_string());
+            error
+        };
+        for (at, value, expected) in [
+            (1, 1, "a sealed block"),
+            (1, 2, "block flags that this build does not know"),
+            (3, 1, "block codec 1"),
+            (3, 2, "a block codec with a number above 1"),
+            (3, 255, "a block codec with a number above 1"),
+            (4, 1, "compressed with a dictionary"),
+            (7, 1, "compressed with a dictionary"),
+        ] {
+            let error = refused(at, value);
+            assert!(matches!(error, Error::LaterVersion { .. }), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        let references = refused(2, 6);
+        assert!(matches!(references, Error::Corruption { .. }), "{references}");
+    }
+}
+
+/// An entry with a pointer in place of its value, in an otherwise whole block.
+#[test]
+fn a_pointer_to_a_value_is_refused_by_name() {
+    for format in BOTH {
+        let mut model = Model::new();
+        model.insert((b"k".to_vec(), Reverse(5)), (Kind::PUT, b"value".to_vec()));
+        let (store, table) = written(format, &plain(128), &model);
+        let block = data_blocks(&table)[0].clone();
+        let end = (block.offset + block.len) as usize;
+        {
+            let file = store.file();
+            let mut bytes = file.bytes.write();
+            let at = bytes.windows(7).position(|found| found == b"\x01\x05\x05valu").unwrap();
+            bytes[at] |= 0b10_0000;
+            let crc = checksum::extend(checksum::crc(&bytes[..end - 4]), &0u64.to_le_bytes());
+            bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+        }
+        store.cache.erase_file(FILE);
+        let error = table.get(b"k", hash_key(b"k"), MAX_SEQ).unwrap_err();
+        assert!(matches!(error, Error::LaterVersion { .. }), "{error}");
+        assert!(error.to_string().contains("value in a value file"), "{error}");
+        assert!(table.verify().unwrap_err().to_string().contains("value in a value file"));
+    }
+}
+
+#[test]
+fn tables_of_both_versions_share_a_file_and_are_found_from_its_end() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let models: Vec<Model> = (0..6).map(|_| random_model(&mut rng)).collect();
+    let mut store = Store::new(1 << 20);
+    let (mut at, mut metas) = (0, Vec::new());
+    for (i, model) in models.iter().enumerate() {
+        store.format = BOTH[i % 2];
+        let meta = store.write(at, &SsTableOptions::default(), model).unwrap();
+        at = next_table_offset(meta.offset + meta.len);
+        metas.push(meta);
+    }
+    for (meta, model) in metas.iter().zip(&models) {
+        check_against_model(&mut rng, &store.open(meta.clone()), model, "a table of several");
+    }
+    let found = SsTable::find_all(&store.files, &store.cache, FILE).unwrap();
+    assert!(found.damage.is_empty(), "{:?}", found.damage);
+    let versions: Vec<u32> = found.tables.iter().map(|table| table.facts().unwrap().version).collect();
+    assert_eq!(versions, [1, 2, 1, 2, 1, 2]);
+    let places: Vec<u64> = found.tables.iter().map(|table| table.meta().offset).collect();
+    assert_eq!(places, metas.iter().map(|meta| meta.offset).collect::<Vec<_>>());
+}
