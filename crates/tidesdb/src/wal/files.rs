@@ -83,27 +83,19 @@ impl fmt::Debug for Preparing {
 pub(super) struct Files {
     disk: Arc<dyn Disk>,
     store: PathBuf,
-    epoch: u64,
-    first: u32,
-    size: u32,
+    /// The header of the epoch's segments, but for the id.
+    kind: SegmentHeader,
     preparing: Mutex<Preparing>,
     state: Mutex<LogFilesState>,
 }
 
 impl Files {
-    /// The files of an epoch with `first` as its first segment.
-    pub(super) fn new(
-        disk: Arc<dyn Disk>,
-        store: PathBuf,
-        epoch: u64,
-        first: u32,
-        size: u32,
-        found: LogFiles,
-    ) -> Files {
+    /// The files of an epoch with segments of this kind; the header's id does not count.
+    pub(super) fn new(disk: Arc<dyn Disk>, store: PathBuf, kind: SegmentHeader, found: LogFiles) -> Files {
         let next_number =
             found.old.iter().map(|(_, n)| *n).chain(found.free.iter().copied()).max().unwrap_or(0) + 1;
         let state = LogFilesState {
-            next_id: first,
+            next_id: kind.first,
             next_number,
             ready: VecDeque::new(),
             live: found.old.iter().map(|&(id, number)| Live { id, number, writers: Weak::new() }).collect(),
@@ -114,9 +106,7 @@ impl Files {
         Files {
             disk,
             store,
-            epoch,
-            first,
-            size,
+            kind,
             // A killed process may have left files behind whose entries never became durable.
             preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true, list: None }),
             state: Mutex::new(state),
@@ -150,7 +140,7 @@ impl Files {
             return Err(Error::ReadOnly("the log has used up its segment ids".into()));
         }
         let path = file_path(&self.store, number);
-        let size = u64::from(self.size);
+        let size = u64::from(self.kind.size);
         let file = if self.disk.exists(&path)? {
             self.disk.open(&path, OpenMode::ReadWrite)?
         } else {
@@ -163,7 +153,7 @@ impl Files {
         } else if len < size {
             file.allocate(size)?;
         }
-        let header = SegmentHeader { id, epoch: self.epoch, size: self.size, first: self.first };
+        let header = SegmentHeader { id, ..self.kind };
         file.write_at(&header.encode(), 0)?;
         if !mutant::is(Mutant::SegmentUnsynced) {
             file.sync_data()?;
@@ -173,7 +163,7 @@ impl Files {
             preparing.unsynced_entry = false;
         }
         if let Some(list) = &preparing.list {
-            list(LogSegment { id, epoch: self.epoch, file: number })?;
+            list(LogSegment { id, epoch: self.kind.epoch, file: number })?;
         }
         preparing.begun = None;
         let mut state = self.state.lock();
@@ -187,8 +177,8 @@ impl Files {
         let state = self.state.lock();
         let live = state.live.iter().map(|live| (live.id, live.number));
         let ready = state.ready.iter().map(|ready| (ready.id, ready.number));
-        let of_epoch = live.chain(ready).filter(|(id, _)| *id >= self.first);
-        of_epoch.map(|(id, file)| LogSegment { id, epoch: self.epoch, file }).collect()
+        let of_epoch = live.chain(ready).filter(|(id, _)| *id >= self.kind.first);
+        of_epoch.map(|(id, file)| LogSegment { id, epoch: self.kind.epoch, file }).collect()
     }
 
     /// Lists present segments missing in `listed` at once, and from now on each new one, through `list`.
@@ -210,7 +200,7 @@ impl Files {
 
     /// Bytes for records in one segment.
     pub(super) fn room_per_segment(&self) -> u64 {
-        u64::from(self.size - SEGMENT_HEADER)
+        u64::from(self.kind.size - SEGMENT_HEADER)
     }
 
     /// Lets live segments with ids below `segment` be reused.

@@ -21,6 +21,7 @@ use super::segment::{
 use super::Cut;
 use crate::error::{Error, Result};
 use crate::io::{Advice, Disk, File, OpenMode};
+use crate::options::FormatVersion;
 use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
 /// Bytes read at once; whole frames.
@@ -245,7 +246,8 @@ impl OpenSegment {
             Ok(size) if size > SEGMENT_HEADER && size < u32::MAX - FRAME => size,
             _ => return Ok(None),
         };
-        let header = SegmentHeader { id, epoch: log_epoch.epoch, size, first: log_epoch.first };
+        let (LogEpoch { epoch, first }, version) = (log_epoch, FormatVersion::One);
+        let header = SegmentHeader { version, id, epoch, size, first };
         Ok(Some(OpenSegment { header, path, file, buffer: Vec::new(), start: u64::MAX }))
     }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch::{BatchReader, UNKNOWN_ENTRY};
+use super::batch::{BatchReader, UNKNOWN_ENTRY, VALUE_POINTER};
 use super::Cut;
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
@@ -333,7 +333,10 @@ impl<'a> RecordRef<'a> {
     /// Reads a whole record and its `durable_upto`. Batches are walked to their end, so a returned record can
     /// be applied.
     pub fn decode(bytes: &'a [u8]) -> Result<(Lsn, RecordRef<'a>), Malformed> {
-        let (kind, durable_upto, mut cursor) = open(bytes)?;
+        let (kind, flags, durable_upto, mut cursor) = open(bytes)?;
+        if flags != 0 {
+            return Err(if flags == POSITION_FLAG { POSITION } else { LATER_FLAGS });
+        }
         let record = match kind {
             1 | 8..=13 => {
                 let seq = seq(&mut cursor)?;
@@ -371,6 +374,7 @@ impl<'a> RecordRef<'a> {
                 next_segment: cursor.u32()?,
                 next_seq: seq(&mut cursor)?,
             }),
+            17 => return Err(COMMIT_TIME),
             _ => return Err(UNKNOWN_KIND),
         };
         cursor.end()?;
@@ -385,21 +389,24 @@ impl<'a> RecordRef<'a> {
 
 /// The error for a kind of a later version.
 const UNKNOWN_KIND: Malformed = "an unknown kind of record";
+/// The error for the kind of a record with the time of a commit.
+const COMMIT_TIME: Malformed = "the time of a commit (record kind 17)";
+/// The flag of a record with a cluster's position, and the error for it.
+const POSITION_FLAG: u8 = 1;
+const POSITION: Malformed = "a commit with a cluster's position";
 /// The error for flags of a later version.
 const LATER_FLAGS: Malformed = "record flags of a later version";
 
 /// True if whole, undecodable bytes are of a later version, by the reason given.
 pub(super) fn is_later(why: Malformed) -> bool {
-    [UNKNOWN_KIND, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
+    [UNKNOWN_KIND, COMMIT_TIME, POSITION, LATER_FLAGS, UNKNOWN_ENTRY, VALUE_POINTER].contains(&why)
 }
 
-fn open(bytes: &[u8]) -> Result<(u8, Lsn, Reader<'_>), Malformed> {
+/// Reads what every record begins with: kind, flags, `durable_upto`.
+fn open(bytes: &[u8]) -> Result<(u8, u8, Lsn, Reader<'_>), Malformed> {
     let mut cursor = Reader { rest: bytes };
     let (kind, flags) = (cursor.u8()?, cursor.u8()?);
-    if flags != 0 {
-        return Err(LATER_FLAGS);
-    }
-    Ok((kind, Lsn(cursor.u64()?), cursor))
+    Ok((kind, flags, Lsn(cursor.u64()?), cursor))
 }
 
 fn seq(cursor: &mut Reader<'_>) -> Result<Seq, Malformed> {
@@ -410,12 +417,16 @@ fn seq(cursor: &mut Reader<'_>) -> Result<Seq, Malformed> {
 }
 
 /// Reads the start of a record (all of it is in its first fragment): `durable_upto`, and the sequence number
-/// of kinds with one. `None` if it is not the start of a record.
+/// of kinds with one. `None` if it is not the start of a record. Knows the reserved kinds and flags too: what they
+/// prove about the log before them counts.
 pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
-    let (kind, durable_upto, mut cursor) = open(start).ok()?;
+    let (kind, flags, durable_upto, mut cursor) = open(start).ok()?;
+    if flags & !POSITION_FLAG != 0 {
+        return None;
+    }
     match kind {
         1 | 4 | 8..=13 => Some((durable_upto, Some(seq(&mut cursor).ok()?))),
-        2..=16 => Some((durable_upto, None)),
+        2..=17 => Some((durable_upto, None)),
         _ => None,
     }
 }
@@ -424,18 +435,13 @@ pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
 pub(super) mod tests {
     use super::super::batch::BatchBuilder;
     use super::*;
-    use crate::types::Kind;
+    use crate::types::{CountEffect, Kind};
 
     /// A batch of one put with a value of `len` bytes.
     pub(in super::super) fn put(key: &[u8], len: usize) -> Arc<dyn WalBytes> {
         let mut builder = BatchBuilder::new(Vec::new(), 1);
         builder.group(3, 1);
-        builder.entry(
-            Kind::PUT,
-            crate::types::CountEffect::Counts,
-            key,
-            &vec![key.first().copied().unwrap_or(0); len],
-        );
+        builder.entry(Kind::PUT, CountEffect::Counts, key, &vec![key.first().copied().unwrap_or(0); len]);
         Arc::new(builder.finish())
     }
 
@@ -476,11 +482,43 @@ pub(super) mod tests {
             }
             assert!(RecordRef::decode(&[&bytes[..], &[0]].concat()).is_err());
             let mut flagged = bytes.clone();
-            flagged[1] = 1;
-            assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
+            flagged[1] = 2;
+            assert_eq!(RecordRef::decode(&flagged), Err(LATER_FLAGS));
+            assert!(peek(&flagged).is_none());
+            flagged[1] = POSITION_FLAG;
+            assert_eq!(RecordRef::decode(&flagged), Err(POSITION));
+            assert_eq!(peek(&flagged), Some((Lsn::new(5, 6), record.borrow().seq())));
             flagged[..2].copy_from_slice(&[17, 0]);
             assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
         }
         assert_eq!(kinds, (1..=16).collect());
+    }
+
+    #[test]
+    fn reserved_kinds_of_records_and_entries_are_refused_by_name() {
+        let (mut head, batch) = (Vec::new(), put(b"key", 3));
+        let record = Record::Commit { seq: 7, batch };
+        let tail = record.borrow().encode(Lsn::new(5, 6), &mut head);
+        let bytes = [&head, tail].concat();
+        let mut timed = bytes.clone();
+        timed[0] = 17;
+        assert_eq!(RecordRef::decode(&timed), Err(COMMIT_TIME));
+        assert_eq!(peek(&timed), Some((Lsn::new(5, 6), None)));
+        timed[0] = 18;
+        assert_eq!((RecordRef::decode(&timed), peek(&timed)), (Err(UNKNOWN_KIND), None));
+        // Header, sequence number, one group of family 3 with one entry.
+        let entry = HEADER + 1 + 3;
+        for kind in 0..=255u8 {
+            let mut other = bytes.clone();
+            other[entry] = kind;
+            let expected = match kind & 0b0011_1111 {
+                0b10_0001 | 0b10_1001 | 0b11_0001 | 0b11_1001 if kind >> 6 < 3 => Some(VALUE_POINTER),
+                _ => CountEffect::from_log_byte(kind).is_none().then_some(UNKNOWN_ENTRY),
+            };
+            if let Some(expected) = expected {
+                assert_eq!(RecordRef::decode(&other), Err(expected), "{kind:#010b}");
+                assert!(is_later(expected));
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::format::checksum;
+use crate::options::FormatVersion;
 use crate::types::FileNo;
 
 /// Bytes of a frame; no fragment crosses a multiple of it.
@@ -23,11 +24,15 @@ pub(super) const RECORD_START: u32 = FRAGMENT_HEADER + super::record::HEADER as 
 pub(super) const MIN_SEGMENT: u32 = 256;
 
 const MAGIC: &[u8; 8] = b"TIDESWAL";
-const VERSION: u32 = 1;
+
+/// The flag of a sealed fragment.
+const SEALED: u8 = 1;
 
 /// The content of a segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHeader {
+    /// Version of the segment's format.
+    pub(super) version: FormatVersion,
     /// Segment id, never 0.
     pub(super) id: u32,
     /// The epoch of its writer.
@@ -51,7 +56,7 @@ impl SegmentHeader {
     pub(super) fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
         let mut out = [0; SEGMENT_HEADER as usize];
         out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.number().to_le_bytes());
         out[12..16].copy_from_slice(&self.id.to_le_bytes());
         out[16..24].copy_from_slice(&self.epoch.to_le_bytes());
         out[24..28].copy_from_slice(&self.size.to_le_bytes());
@@ -65,14 +70,15 @@ impl SegmentHeader {
         if &bytes[..8] != MAGIC || u32_at(bytes, 60) != checksum::crc(&bytes[..60]) {
             return Err(BadHeader::Invalid);
         }
-        if u32_at(bytes, 8) != VERSION {
+        let Some(version) = FormatVersion::from_number(u32_at(bytes, 8)) else {
             return Err(BadHeader::Unknown("a format version that this build does not know"));
-        }
+        };
         if bytes[32..60].iter().any(|b| *b != 0) {
-            return Err(BadHeader::Unknown("encryption, which this build does not have"));
+            return Err(BadHeader::Unknown("sealed fragments"));
         }
         let (low, high) = (u32_at(bytes, 16), u32_at(bytes, 20));
         let header = SegmentHeader {
+            version,
             id: u32_at(bytes, 12),
             epoch: u64::from(high) << 32 | u64::from(low),
             size: u32_at(bytes, 24),
@@ -198,6 +204,9 @@ impl Seal {
         if u32_at(head, 0) != self.crc(offset, [head[4], head[5], head[6], head[7]], payload) {
             return Fragment::Invalid("its checksum is wrong");
         }
+        if head[7] == SEALED {
+            return Fragment::Unknown("a sealed fragment");
+        }
         if head[7] != 0 {
             return Fragment::Unknown("fragment flags of a later version");
         }
@@ -248,19 +257,53 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_every_bit_counts() {
-        let header = SegmentHeader { id: 7, epoch: 1 << 40, size: 64 << 10, first: 5 };
-        let bytes = header.encode();
-        assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
-        for bit in 0..512 {
-            let mut flipped = bytes;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(SegmentHeader::decode(&flipped), Err(BadHeader::Invalid));
+        for version in [FormatVersion::One, FormatVersion::Two] {
+            let header = SegmentHeader { version, id: 7, epoch: 1 << 40, size: 64 << 10, first: 5 };
+            let bytes = header.encode();
+            assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
+            for bit in 0..512 {
+                let mut flipped = bytes;
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(SegmentHeader::decode(&flipped), Err(BadHeader::Invalid));
+            }
+            let mended = |at: usize, value| {
+                let mut bytes = bytes;
+                bytes[at] = value;
+                let crc = checksum::crc(&bytes[..60]);
+                bytes[60..].copy_from_slice(&crc.to_le_bytes());
+                SegmentHeader::decode(&bytes)
+            };
+            for at in 32..60 {
+                assert_eq!(mended(at, 1), Err(BadHeader::Unknown("sealed fragments")), "byte {at}");
+            }
+            assert!(matches!(mended(8, 3), Err(BadHeader::Unknown(what)) if what.contains("version")));
         }
-        let mut future = bytes;
-        future[40] = 1;
-        let crc = checksum::crc(&future[..60]);
-        future[60..].copy_from_slice(&crc.to_le_bytes());
-        assert!(matches!(SegmentHeader::decode(&future), Err(BadHeader::Unknown(_))));
+    }
+
+    #[test]
+    fn the_bytes_of_both_versions_stay() {
+        for (version, number) in [(FormatVersion::One, 1), (FormatVersion::Two, 2)] {
+            let header = SegmentHeader { version, id: 0x0102, epoch: 3, size: 64 << 10, first: 4 };
+            let mut expected = b"TIDESWAL".to_vec();
+            expected.extend_from_slice(&[
+                number, 0, 0, 0, 2, 1, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0,
+            ]);
+            expected.resize(60, 0);
+            expected.extend_from_slice(&checksum::crc(&expected).to_le_bytes());
+            assert_eq!(header.encode()[..], expected);
+        }
+    }
+
+    #[test]
+    fn each_flag_of_a_fragment_is_refused_by_name() {
+        let seal = Seal::new(3, 9);
+        for flags in 1..=255 {
+            let head = [7, 0, Part::Full as u8, flags];
+            let crc = seal.crc(100, head, b"payload");
+            let bytes = [&crc.to_le_bytes()[..], &head, b"payload"].concat();
+            let expected = if flags == 1 { "a sealed fragment" } else { "fragment flags of a later version" };
+            assert_eq!(seal.open(100, &bytes), Fragment::Unknown(expected));
+        }
     }
 
     #[test]

@@ -43,12 +43,12 @@ use super::fullness::DiskFullness;
 use super::leader_queue::LeaderQueue;
 use super::pending_writes::{IfFull, PendingWrites};
 use super::record::Record;
-use super::segment::{footprint, log_dir, size_is_valid, Seal, SEGMENT_HEADER};
+use super::segment::{footprint, log_dir, size_is_valid, Seal, SegmentHeader, SEGMENT_HEADER};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::host::{self, Handle};
 use crate::latency::Measured;
-use crate::options::{LogSink, SyncMode};
+use crate::options::{FormatVersion, LogSink, SyncMode};
 use crate::sync::{Condvar, Mutex, SleepMutex};
 use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
@@ -74,6 +74,8 @@ pub struct WalOptions {
     pub write_at: usize,
     /// Runs a background thread. Without one the owner calls `Wal::tick` (deterministic tests).
     pub background: bool,
+    /// Version of the segments to write.
+    pub format: FormatVersion,
     /// Receiver of lines for the error log.
     pub log: Option<LogSink>,
 }
@@ -87,6 +89,7 @@ impl Default for WalOptions {
             max_outstanding: 256 << 20,
             write_at: if cfg!(simulation) { 4 << 10 } else { 1 << 20 },
             background: true,
+            format: FormatVersion::One,
             log: None,
         }
     }
@@ -148,7 +151,8 @@ impl Wal {
             return Err(Error::InvalidArgument(format!("log segment id {first_segment} was used before")));
         }
         env.disk.create_dir_all(&log_dir(&store))?;
-        let files = Arc::new(Files::new(env.disk.clone(), store, epoch, first_segment, size, found));
+        let kind = SegmentHeader { version: options.format, id: 0, epoch, size, first: first_segment };
+        let files = Arc::new(Files::new(env.disk.clone(), store, kind, found));
         let (capacity, spare) = prepare_first_segments(&files)?;
         let Some(segment) = files.take_ready() else {
             return Err(Error::ReadOnly("no log segment".into()));

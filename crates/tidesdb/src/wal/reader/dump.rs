@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{
-    all_zero, file_number, log_dir, record_start, search, survey, BadHeader, Found, LogEpoch, LogReader,
-    OpenSegment, RecordRef, RecoveredSummary, SegmentHeader, Step, Stop, SEGMENT_HEADER,
+    all_zero, file_number, is_later, log_dir, record_start, search, survey, BadHeader, Found, LogEpoch,
+    LogReader, OpenSegment, RecordRef, RecoveredSummary, SegmentHeader, Step, Stop, SEGMENT_HEADER,
 };
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
@@ -71,10 +71,17 @@ pub fn dump_segment(
                 match reader.next_record(end, Some(log_epoch), &mut scratch)? {
                     Step::Stop(stop) => break stop,
                     Step::Record(start, after) => {
-                        let (_, record) = RecordRef::decode(&scratch).map_err(|what| {
-                            let what = format!("a record that verifies does not decode: {what}");
-                            Error::corruption(path, start.offset().into(), what)
-                        })?;
+                        let (_, record) =
+                            RecordRef::decode(&scratch).map_err(|what| match is_later(what) {
+                                true => Error::later_version(
+                                    path,
+                                    format!("at offset {}: {what}", start.offset()),
+                                ),
+                                false => {
+                                    let what = format!("a record that verifies does not decode: {what}");
+                                    Error::corruption(path, start.offset().into(), what)
+                                }
+                            })?;
                         if record != RecordRef::DurableMark {
                             visit(&segment, start, record)?;
                         }

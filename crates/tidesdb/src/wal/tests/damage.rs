@@ -1,6 +1,7 @@
 //! Damaged logs: for any damage to the bytes, recovery gives a prefix or a named error.
 
 use super::*;
+use crate::options::FormatVersion;
 
 /// A short log of three small segments, some of it durable, and how many records are.
 fn short_log() -> (FaultyDisk, u64) {
@@ -166,8 +167,8 @@ fn a_free_file_with_the_segment_of_a_later_epoch_is_free() {
     };
     disk.create_dir_all(&log_dir(&store)).unwrap();
     for (older, later) in [(1, 2), (2, 1)] {
-        file(older, SegmentHeader { id: 5, epoch: 3, size: 512, first: 5 });
-        file(later, SegmentHeader { id: 5, epoch: 4, size: 512, first: 5 });
+        file(older, SegmentHeader { version: FormatVersion::One, id: 5, epoch: 3, size: 512, first: 5 });
+        file(later, SegmentHeader { version: FormatVersion::Two, id: 5, epoch: 4, size: 512, first: 5 });
         let (found, summary) = seqs(&disk, 5, &[], Lsn::ZERO).unwrap();
         assert_eq!((found, summary.next_segment), (vec![], 6));
         assert!(summary.files.free.contains(&older), "{:?}", summary.files);

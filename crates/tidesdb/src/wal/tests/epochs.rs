@@ -1,6 +1,8 @@
 //! Several epochs: cuts, unfinished recoveries, recycled files.
 
+use super::super::segment::{file_path, SEGMENT_HEADER};
 use super::*;
+use crate::options::FormatVersion;
 
 /// Opens the next epoch as the store does: recover, new epoch, then (if `finish`) the cut.
 struct Store {
@@ -29,6 +31,39 @@ impl Store {
             self.cuts.push(cut);
         }
         (found, wal)
+    }
+}
+
+/// The bytes of a segment's file behind its header.
+fn behind_header(disk: &FaultyDisk, number: u64) -> Vec<u8> {
+    disk.contents(&file_path(&store(), number)).unwrap()[SEGMENT_HEADER as usize..].to_vec()
+}
+
+/// Segments of version 2 have the bytes of version 1 but for their headers, and one log may have both.
+#[test]
+fn epochs_of_both_versions_are_one_log() {
+    let [first, second] = [FormatVersion::One, FormatVersion::Two].map(|format| {
+        let disk = FaultyDisk::new(9);
+        let options = WalOptions { format, ..super::options(1024) };
+        let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
+        fill(&wal, 1..=20);
+        assert_eq!(seqs(&disk, 1, &[], wal.durable_lsn()).unwrap().0, dense(20));
+        drop(wal);
+        disk
+    });
+    assert_eq!(behind_header(&first, 1), behind_header(&second, 1));
+    for (disk, before, after) in [(first, 1, FormatVersion::Two), (second, 2, FormatVersion::One)] {
+        let (_, summary) = seqs(&disk, 1, &[], Lsn::ZERO).unwrap();
+        let (next, cut) = (summary.next_segment, summary.cut(21));
+        let options = WalOptions { format: after, ..super::options(1024) };
+        let wal = Wal::create(disk.shared(), store(), 2, next, summary.files, options).unwrap();
+        fill(&wal, 21..=40);
+        assert_eq!(seqs(&disk, 1, &[cut], wal.durable_lsn()).unwrap().0, dense(40));
+        let version = |number| disk.contents(&file_path(&store(), number)).unwrap()[8];
+        let numbers: Vec<u64> = wal.live_segments().into_iter().map(|(_, number)| number).collect();
+        let versions: Vec<u8> = numbers.into_iter().map(version).collect();
+        assert_eq!(versions[0], before);
+        assert_eq!(versions.last().copied().map(u32::from), Some(after.number()));
     }
 }
 

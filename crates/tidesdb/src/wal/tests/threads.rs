@@ -54,6 +54,7 @@ fn many_committers_lose_nothing_and_keep_their_order() {
             max_outstanding: 200_000,
             write_at: 1 << 20,
             background,
+            format: crate::options::FormatVersion::One,
             log: None,
         };
         let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
