@@ -25,7 +25,7 @@ use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::Cursor;
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
-use tidesdb::{Compression, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
+use tidesdb::{Compression, FamilyOptions, FormatVersion, Isolation, Options, SyncMode, TransactionOptions};
 
 struct Open {
     txn: Transaction,
@@ -66,6 +66,8 @@ impl World {
         let mut rng = Rng(seed);
         let sync = *rng.pick(&[SyncMode::None, SyncMode::Interval, SyncMode::Full]);
         let mut options = if tiny { sim::tiny(sync) } else { sim::normal(sync) };
+        // Both versions of the formats, without another number of the generator.
+        options.least_format = [FormatVersion::One, FormatVersion::Two][(seed % 2) as usize];
         if tiny {
             options.write_buffer_size = (4 << 10) << rng.below(3);
             options.block_cache_size = *rng.pick(&[0, 1 << 10, 8 << 10]);

@@ -1,7 +1,8 @@
 //! Files of an earlier build are opened by this one: all content is read, prepared transactions are decided,
 //! and the store goes on. `fixtures/v1` is a packed store, as left by a killed process; its content is given
 //! by its program, [`v1`]. So it is with [`v2`], the first to count rows. [`v3`] is the first to list the
-//! files of its log and to keep its dictionary twice.
+//! files of its log and to keep its dictionary twice. These three are of version 1 of the formats; `format2` is
+//! the content of [`v3`] in version 2.
 //!
 //! A change of a format keeps these fixtures and programs unchanged and gets a directory and a program of its
 //! own. `cargo test -p tidesdb --test upgrade make -- --ignored` writes the store of the newest version.
@@ -19,14 +20,16 @@ mod v2;
 #[path = "upgrade/v3.rs"]
 mod v3;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use content::Content;
-use tidesdb::{Options, SyncMode};
+use tidesdb::internal::backup::{repair, restore, BackupOptions, Watch};
+use tidesdb::internal::io::RealDisk;
+use tidesdb::{FormatVersion, Options, SyncMode};
 
 /// The packed store of a version.
 fn packed(version: &str) -> PathBuf {
@@ -142,6 +145,110 @@ fn the_program_behind_version_3_makes_what_it_says() {
     let directory = tempfile::tempdir().expect("directory");
     v3::make(&directory.path().join("live"), |live| copy(live, &directory.path().join("store")));
     opens_counted(&directory.path().join("store"), v3::content(), &options);
+}
+
+/// The versions of a store's files, by the kind of file.
+fn formats(store: &Path) -> BTreeMap<&'static str, BTreeSet<u8>> {
+    let mut formats: BTreeMap<_, BTreeSet<u8>> = BTreeMap::new();
+    for path in files(store) {
+        let bytes = fs::read(&path).expect("reads");
+        let footer = bytes.len().saturating_sub(128);
+        if bytes.starts_with(b"TDBMANIF") {
+            formats.entry("manifest").or_default().insert(bytes[8]);
+        } else if bytes.starts_with(b"TIDESWAL") {
+            formats.entry("log").or_default().insert(bytes[8]);
+        } else if bytes[footer..].starts_with(b"TDBTABLE") {
+            formats.entry("table").or_default().insert(bytes[footer + 8]);
+        }
+    }
+    formats
+}
+
+fn all_in(versions: &[u8]) -> BTreeMap<&'static str, BTreeSet<u8>> {
+    ["manifest", "log", "table"].map(|kind| (kind, versions.iter().copied().collect())).into()
+}
+
+#[test]
+fn stores_of_format_2_are_opened_and_stay_in_it() {
+    for options in ways_to_open() {
+        assert_eq!(options.least_format, FormatVersion::One);
+        let directory = tempfile::tempdir().expect("directory");
+        tar(&["-xzf"], &packed("format2"), directory.path());
+        let store = directory.path().join("store");
+        assert_eq!(formats(&store), all_in(&[2]));
+        opens_counted(&store, v3::content(), &options);
+        assert_eq!(formats(&store), all_in(&[2]));
+    }
+}
+
+#[test]
+fn the_program_behind_format_2_makes_what_it_says() {
+    let [options, _] = ways_to_open();
+    let directory = tempfile::tempdir().expect("directory");
+    let live = directory.path().join("live");
+    v3::make_in(FormatVersion::Two, &live, |live| copy(live, &directory.path().join("store")));
+    opens_counted(&directory.path().join("store"), v3::content(), &options);
+}
+
+/// A store is written in version 1 until it is asked for version 2. After that it stays there, and tables and segments
+/// of both are read.
+#[test]
+fn a_store_moves_to_format_2_when_asked_and_never_back() {
+    for options in ways_to_open() {
+        let directory = tempfile::tempdir().expect("directory");
+        tar(&["-xzf"], &packed("v3"), directory.path());
+        let store = directory.path().join("store");
+        let mut content = v3::content();
+        let again = |content: &mut Content, least_format| {
+            let options = Options { least_format, ..options.clone() };
+            let db = tidesdb::internal::db::Db::open(&store, options).expect("opens");
+            content.compare(&db);
+            content.decide(&db);
+            for name in ["plain", "expiring"] {
+                // What the round before has inserted.
+                if content.rows(name).remove(&b"new"[..]).is_some() {
+                    let mut txn = sim::begin(&db);
+                    txn.delete(&db.family(name.as_bytes()).expect("there"), b"new").expect("deletes");
+                    txn.commit().expect("commits");
+                }
+            }
+            content.go_on(&db);
+            content.compare(&db);
+            content.compare_counts(&db);
+            db.close().expect("closes");
+            formats(&store)
+        };
+        assert_eq!(again(&mut content, FormatVersion::One), all_in(&[1]));
+        let moved = again(&mut content, FormatVersion::Two);
+        assert!(moved["manifest"].contains(&2) && moved["log"].contains(&2), "{moved:?}");
+        assert!(moved["table"].contains(&2), "{moved:?}");
+        let stays = again(&mut content, FormatVersion::One);
+        assert_eq!(stays["manifest"], BTreeSet::from([2]));
+        assert!(stays["table"].contains(&2), "{stays:?}");
+    }
+}
+
+/// Backups, what is restored from them, and repaired copies have the version of their store.
+#[test]
+fn copies_of_a_store_of_format_2_stay_in_it() {
+    let [options, _] = ways_to_open();
+    let directory = tempfile::tempdir().expect("directory");
+    tar(&["-xzf"], &packed("format2"), directory.path());
+    let at = |name: &str| directory.path().join(name);
+    let disk = RealDisk::shared();
+    repair(&disk, &at("store"), &at("repaired"), Watch::NONE).expect("repairs");
+    let db = tidesdb::internal::db::Db::open(&at("store"), options.clone()).expect("opens");
+    let mut backup = db.begin_backup(&at("backup"), BackupOptions { links: false }).expect("begins");
+    backup.take_point(Watch::NONE).expect("a point");
+    backup.finish(Watch::NONE).expect("finishes");
+    db.close().expect("closes");
+    assert_eq!(formats(&at("backup")), all_in(&[2]));
+    restore(&disk, &at("backup"), &at("restored"), None, Watch::NONE).expect("restores");
+    for copy in ["repaired", "restored"] {
+        assert_eq!(formats(&at(copy)), all_in(&[2]), "{copy}");
+        opens_counted(&at(copy), v3::content(), &options);
+        assert_eq!(formats(&at(copy)), all_in(&[2]), "{copy}");
+    }
 }
 
 /// All puts of earlier builds in families of users are marked "may overwrite": no single delete cancels with
@@ -265,6 +372,13 @@ fn pack(name: &str, make: impl FnOnce(&Path, &dyn Fn(&Path))) {
 #[ignore = "makes a file of the repository"]
 fn make() {
     pack("v3", |live, killed| v3::make(live, killed));
+}
+
+/// The same of version 2 of the formats.
+#[test]
+#[ignore = "makes a file of the repository"]
+fn make_format2() {
+    pack("format2", |live, killed| v3::make_in(FormatVersion::Two, live, killed));
 }
 
 /// The same of the long prepared transaction.

@@ -520,7 +520,8 @@ impl Backup {
         let paths = [home.join(manifest::manifest_name(number)), home.join(manifest::CURRENT)];
         self.files.extend(paths.iter().cloned());
         self.files.push(home.join(manifest::CURRENT_TMP));
-        ManifestWriter::create(&*self.disk, &home, number, &point.snapshot(self.info.log_end))?;
+        let snapshot = point.snapshot(self.info.log_end);
+        ManifestWriter::create(&*self.disk, &home, number, point.format(), &snapshot)?;
         manifest::set_current(&*self.disk, &home, number)?;
         for path in paths {
             let (len, crc) = copy::sum(&*self.disk, &path, Watch::NONE)?;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
 use crate::host::HashMap;
+use crate::options::FormatVersion;
 use crate::store::view::Flushable;
 use crate::store::Store;
 use crate::table::SsTable;
@@ -60,6 +61,7 @@ pub(super) struct BackupPoint {
     /// Keep their files. The view is not kept: it would keep its memtables, as much memory again while the
     /// copying lasts.
     version: Arc<Version>,
+    format: FormatVersion,
     runs: Vec<TableHandle>,
     run_files: Vec<Arc<LiveFile>>,
     log: Option<RecyclingHold>,
@@ -94,6 +96,7 @@ impl BackupPoint {
             manifest,
             snapshot,
             version,
+            format: store.versions.format(),
             runs: Vec::new(),
             run_files: Vec::new(),
             log: Some(log),
@@ -122,6 +125,11 @@ impl BackupPoint {
         // The store has prepared segments that the backup does not copy.
         snapshot.log_segments.retain(|segment| segment.id <= log_end.segment());
         snapshot
+    }
+
+    /// Version of the store's formats.
+    pub(super) fn format(&self) -> FormatVersion {
+        self.format
     }
 
     /// A number free of files in the store.

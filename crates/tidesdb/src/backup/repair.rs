@@ -24,7 +24,7 @@ use crate::host::HashMap;
 use crate::io::{DirectoryLock, Disk, OpenMode};
 use crate::iter::VersionIterator;
 use crate::memtable::{ArenaPool, Memtable};
-use crate::options::{FamilyOptions, Options};
+use crate::options::{FamilyOptions, FormatVersion, Options};
 use crate::store::view::{Flushable, ReadView};
 use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter, TableStore};
 use crate::types::{FamilyId, FileNo, RowCount, Seq, DICTIONARY};
@@ -123,7 +123,7 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     }
     let number = edit.next_file.unwrap_or(1);
     edit.next_file = Some(number + 1);
-    ManifestWriter::create(&**disk, &to, number, &edit)?;
+    ManifestWriter::create(&**disk, &to, number, survey.versions.format(), &edit)?;
     manifest::set_current(&**disk, &to, number)?;
     survey.flush_log(disk, &to, &mut check)?;
     disk.sync_dir(&wal::log_dir(&to))?;
@@ -310,7 +310,8 @@ impl StoreCopy<'_> {
                 edit.next_file = Some(file + 1);
                 let options =
                     survey.names.get(&family).map_or_else(FamilyOptions::default, |(_, o)| o.clone());
-                let (meta, lost) = self.salvage(&table, &options, file)?;
+                let format = survey.versions.format();
+                let (meta, lost) = self.salvage(&table, (&options, format), file)?;
                 if !lost.is_empty() {
                     // Its number of rows is not known any more.
                     edit.row_counts.push((family, RowCount { rows: 0, uncounted: 1 }));
@@ -367,7 +368,7 @@ impl StoreCopy<'_> {
     fn salvage(
         &self,
         table: &TableHandle,
-        options: &FamilyOptions,
+        (options, format): (&FamilyOptions, FormatVersion),
         number: FileNo,
     ) -> Result<(Option<SsTableMeta>, Vec<String>)> {
         let mut iter = table.version_iter();
@@ -399,7 +400,7 @@ impl StoreCopy<'_> {
             }
             let writer = writer.get_or_insert_with(|| {
                 let shape = SsTableOptions::of_family(options, false);
-                SsTableWriter::new(Arc::clone(&file), 0, table.meta().family, shape)
+                SsTableWriter::new(Arc::clone(&file), 0, table.meta().family, shape).in_format(format)
             });
             writer.add(iter.key(), iter.entry())?;
             last.clear();

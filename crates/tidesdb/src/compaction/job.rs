@@ -236,6 +236,7 @@ impl Outputs<'_> {
         self.files.push(number);
         let file = versions.table_files().create(number)?;
         let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
+            .in_format(versions.format())
             .caching(versions.cache(), number);
         self.writing = Some((number, file, writer));
         self.grandparents_bytes = 0;

@@ -97,6 +97,7 @@ impl<'a> TableFiles<'a> {
                         let place = self.place(bytes)?;
                         let file = Arc::clone(&place.file);
                         let writer = SsTableWriter::new(file, place.offset, family, options.clone())
+                            .in_format(self.versions.format())
                             .counted_by(self.versions.cache());
                         none.insert((place, writer))
                     }
@@ -186,7 +187,8 @@ impl Rewrite for IntoTable<'_, '_, '_> {
                 let place = self.files.place(self.rules.bytes)?;
                 let (file, options) = (Arc::clone(&place.file), self.rules.options.clone());
                 let writer = SsTableWriter::new(file, place.offset, self.rules.family, options);
-                let writer = writer.caching(self.files.versions.cache(), place.number);
+                let versions = self.files.versions;
+                let writer = writer.in_format(versions.format()).caching(versions.cache(), place.number);
                 none.insert((place, writer))
             }
         };

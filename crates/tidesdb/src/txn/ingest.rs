@@ -357,6 +357,7 @@ impl LoadTables {
         let file = self.versions.table_files().create(number);
         let file = file.inspect_err(|_| self.versions.discard_file(number))?;
         let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
+            .in_format(self.versions.format())
             .caching(self.versions.cache(), number);
         self.writing = Some((number, file, writer));
         Ok(())

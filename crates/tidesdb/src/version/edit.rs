@@ -117,6 +117,21 @@ mod tag {
     pub const LOG_FORGOTTEN: u64 = 25;
     pub const TABLE_TWIN: u64 = 26;
     pub const UNPROVEN_UPTO: u64 = 27;
+
+    /// The reason that this build refuses a tag.
+    pub fn of_later(tag: u64) -> &'static str {
+        match tag {
+            28 => "a file in an object store",
+            29 => "the origin of a clone in an object store",
+            30 => "the key of a sealed table",
+            31 => "a value file",
+            32 => "the end of a value file",
+            33 => "dead bytes of a value file",
+            34 => "history that is kept",
+            35 => "times of commits",
+            _ => "no version of the format that this engine knows has this tag",
+        }
+    }
 }
 
 impl Edit {
@@ -352,10 +367,7 @@ impl Edit {
                 let (name, value) = (body.text(name)?, body.text(value)?);
                 self.options.push((name, value));
             }
-            _ => {
-                let what = "no version of the format that this engine knows has this tag";
-                return Err(DecodeError { later: true, ..body.error(what) });
-            }
+            _ => return Err(DecodeError { later: true, ..body.error(tag::of_later(tag)) }),
         }
         Ok(())
     }
@@ -653,6 +665,15 @@ mod tests {
     fn an_unknown_tag_is_named() {
         for (payload, expected) in [
             (vec![99u8, 0], "tag 99: no version"),
+            (vec![28, 0], "tag 28: a file in an object store"),
+            (vec![29, 0], "tag 29: the origin of a clone"),
+            (vec![30, 0], "tag 30: the key of a sealed table"),
+            (vec![31, 0], "tag 31: a value file"),
+            (vec![32, 0], "tag 32: the end of a value file"),
+            (vec![33, 0], "tag 33: dead bytes"),
+            (vec![34, 0], "tag 34: history"),
+            (vec![35, 0], "tag 35: times of commits"),
+            (vec![36, 0], "tag 36: no version"),
             (vec![1, 2, 1, 1], "1 bytes too many in the field with tag 1"),
             (vec![1, 9, 1], "9 bytes announced, 1 left"),
             (vec![1, 2, 0x80, 0], "not in its shortest"),
@@ -660,6 +681,7 @@ mod tests {
         ] {
             let error = Edit::decode(&payload).unwrap_err();
             assert!(error.what.contains(expected), "{error:?} lacks {expected:?}");
+            assert_eq!(error.later, payload[0] >= 28, "{error:?}");
         }
     }
 

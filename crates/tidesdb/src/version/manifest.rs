@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::io::{Disk, File, OpenMode};
 use crate::mutant::{self, Mutant};
+use crate::options::FormatVersion;
 use crate::types::FileNo;
 
 use super::edit::Edit;
@@ -26,9 +27,11 @@ pub const CURRENT: &str = "CURRENT";
 /// Temporary name of a new `CURRENT` before its rename.
 pub const CURRENT_TMP: &str = "CURRENT.tmp";
 
-const FORMAT_VERSION: u32 = 1;
 const HEADER_MAGIC: &[u8; 8] = b"TDBMANIF";
+/// Bytes of the header of version 1. That of version 2 begins with them.
 const HEADER_LEN: usize = 24;
+const LONG_HEADER_LEN: usize = 64;
+const LONG_HEADER_CRC_AT: usize = LONG_HEADER_LEN - 4;
 const EDIT_MAGIC: &[u8; 4] = b"EDIT";
 const EDIT_HEADER_LEN: usize = 16;
 
@@ -85,6 +88,7 @@ impl Need {
 pub struct ManifestWriter {
     file: Arc<dyn File>,
     number: FileNo,
+    format: FormatVersion,
     ordinal: u32,
     len: u64,
     /// Allocated bytes of the file.
@@ -101,13 +105,15 @@ fn reserved(len: u64) -> u64 {
 impl ManifestWriter {
     /// Writes a new manifest with `snapshot` as its first edit, and syncs it and its directory.
     /// [`set_current`] puts it in force.
-    pub fn create(disk: &dyn Disk, dir: &Path, number: FileNo, snapshot: &Edit) -> Result<ManifestWriter> {
+    pub fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        number: FileNo,
+        format: FormatVersion,
+        snapshot: &Edit,
+    ) -> Result<ManifestWriter> {
         let file = disk.open(&dir.join(manifest_name(number)), OpenMode::Create)?;
-        let mut bytes = Vec::with_capacity(HEADER_LEN);
-        bytes.extend_from_slice(HEADER_MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
+        let mut bytes = header(number, format);
         frame(number, 0, snapshot, &mut bytes)?;
         let len = bytes.len() as u64;
         let allocated = reserved(len);
@@ -117,7 +123,16 @@ impl ManifestWriter {
             file.sync_data()?;
         }
         disk.sync_dir(dir)?;
-        Ok(ManifestWriter { file, number, ordinal: 1, len, allocated, snapshot_len: len, failed: false })
+        Ok(ManifestWriter {
+            file,
+            number,
+            format,
+            ordinal: 1,
+            len,
+            allocated,
+            snapshot_len: len,
+            failed: false,
+        })
     }
 
     /// Continues the manifest in force, written by an earlier process, on a disk without room for a new one.
@@ -134,6 +149,7 @@ impl ManifestWriter {
         Ok(ManifestWriter {
             file,
             number,
+            format: found.format,
             ordinal: found.edits.len() as u32,
             len: found.end as u64,
             allocated: bytes.len() as u64,
@@ -182,6 +198,11 @@ impl ManifestWriter {
         self.number
     }
 
+    /// Version of the manifest, and so of the store.
+    pub fn format(&self) -> FormatVersion {
+        self.format
+    }
+
     /// Written bytes.
     pub fn bytes(&self) -> u64 {
         self.len
@@ -191,6 +212,19 @@ impl ManifestWriter {
     pub fn snapshot_bytes(&self) -> u64 {
         self.snapshot_len
     }
+}
+
+fn header(number: FileNo, format: FormatVersion) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LONG_HEADER_LEN);
+    bytes.extend_from_slice(HEADER_MAGIC);
+    bytes.extend_from_slice(&format.number().to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
+    if format == FormatVersion::Two {
+        bytes.resize(LONG_HEADER_CRC_AT, 0);
+        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
+    }
+    bytes
 }
 
 fn frame(manifest: FileNo, ordinal: u32, edit: &Edit, out: &mut Vec<u8>) -> Result<()> {
@@ -260,16 +294,19 @@ pub fn find_only(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     Ok(if let [only] = whole[..] { Some(only) } else { None })
 }
 
-/// Reads a manifest: its edits in order, first a snapshot. A torn tail is dropped.
-pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<Vec<Edit>> {
+/// Reads a manifest: its version, and its edits in order, first a snapshot. A torn tail is dropped.
+pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<(FormatVersion, Vec<Edit>)> {
     let path = dir.join(manifest_name(number));
     let bytes = read_all(disk, &path)?;
-    Ok(parse(&path, number, &bytes)?.edits)
+    let found = parse(&path, number, &bytes)?;
+    Ok((found.format, found.edits))
 }
 
 /// The readable part of a manifest, for inspection.
 #[derive(Debug)]
 pub struct ManifestDump {
+    /// The manifest's version, where the header is whole.
+    pub format: FormatVersion,
     /// The edits in order, first a snapshot, each with the offset of its first byte.
     pub edits: Vec<(u64, Edit)>,
     /// End of the last edit, an offset.
@@ -296,13 +333,14 @@ pub fn dump(disk: &dyn Disk, path: &Path) -> Result<ManifestDump> {
     let (found, damage) = scan(path, number, &bytes);
     let is_torn = damage.is_none() && bytes[found.end..].iter().any(|byte| *byte != 0);
     let starts = found.starts.iter().map(|start| *start as u64);
-    let (len, end) = (bytes.len() as u64, found.end as u64);
-    Ok(ManifestDump { edits: starts.zip(found.edits).collect(), end, len, is_torn, damage })
+    let (len, end, format) = (bytes.len() as u64, found.end as u64, found.format);
+    Ok(ManifestDump { format, edits: starts.zip(found.edits).collect(), end, len, is_torn, damage })
 }
 
 /// The parsed contents of a manifest.
 #[derive(Debug, Default)]
 struct Parsed {
+    format: FormatVersion,
     edits: Vec<Edit>,
     /// Offset of each edit.
     starts: Vec<usize>,
@@ -328,11 +366,21 @@ fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
 /// The edits before the first damage, and the damage.
 fn scan(path: &Path, number: FileNo, bytes: &[u8]) -> (Parsed, Option<Error>) {
     let mut found = Parsed::default();
-    let damage = check_header(path, number, bytes).and_then(|()| scan_edits(path, number, bytes, &mut found));
+    let damage = check_header(path, number, bytes).and_then(|format| {
+        found.format = format;
+        scan_edits(path, number, bytes, &mut found)
+    });
     (found, damage.err())
 }
 
-fn check_header(path: &Path, number: FileNo, bytes: &[u8]) -> Result<()> {
+fn header_len(format: FormatVersion) -> usize {
+    match format {
+        FormatVersion::One => HEADER_LEN,
+        FormatVersion::Two => LONG_HEADER_LEN,
+    }
+}
+
+fn check_header(path: &Path, number: FileNo, bytes: &[u8]) -> Result<FormatVersion> {
     let damage = |at: u64, what: String| Error::corruption(path, at, what);
     if bytes.len() < HEADER_LEN || &bytes[..8] != HEADER_MAGIC {
         return Err(damage(0, "this is not a manifest".into()));
@@ -341,22 +389,50 @@ fn check_header(path: &Path, number: FileNo, bytes: &[u8]) -> Result<()> {
     if checksum::crc(&bytes[..20]) != u32::from_le_bytes(array(&bytes[20..24])) {
         return Err(damage(0, "the header's checksum is wrong".into()));
     }
-    if version != FORMAT_VERSION {
-        let what = format!("manifest format version {version}; this engine knows {FORMAT_VERSION}");
-        return Err(match version > FORMAT_VERSION {
+    let Some(format) = FormatVersion::from_number(version) else {
+        let newest = FormatVersion::Two.number();
+        let what = format!("manifest format version {version}; this engine knows {newest}");
+        return Err(match version > newest {
             true => Error::later_version(path, what),
             false => damage(8, what),
         });
-    }
+    };
     if u64::from_le_bytes(array(&bytes[12..20])) != number {
         return Err(damage(12, "the header has the number of another manifest".into()));
+    }
+    if format == FormatVersion::Two {
+        check_long_header(path, bytes)?;
+    }
+    Ok(format)
+}
+
+/// Checks the bytes that version 2 adds to the header.
+fn check_long_header(path: &Path, bytes: &[u8]) -> Result<()> {
+    let header = bytes.get(..LONG_HEADER_LEN).filter(|header| {
+        let (covered, crc) = header.split_at(LONG_HEADER_CRC_AT);
+        checksum::crc(covered) == u32::from_le_bytes(array(crc))
+    });
+    let Some(header) = header else {
+        return Err(Error::corruption(
+            path,
+            HEADER_LEN as u64,
+            "the checksum of the header's second part is wrong",
+        ));
+    };
+    let later = |what: &str| Err(Error::later_version(path, what.to_string()));
+    if header[24..52].iter().any(|byte| *byte != 0) {
+        return later("sealed edits");
+    }
+    if header[52..LONG_HEADER_CRC_AT].iter().any(|byte| *byte != 0) {
+        return later("reserved bytes of a manifest's header are in use");
     }
     Ok(())
 }
 
 fn scan_edits(path: &Path, number: FileNo, bytes: &[u8], found: &mut Parsed) -> Result<()> {
     let damage = |at: usize, what: String| Error::corruption(path, at as u64, what);
-    found.end = HEADER_LEN;
+    let begin = header_len(found.format);
+    found.end = begin;
     while let Some(payload) = edit_at(bytes, found.end, number, found.edits.len() as u32) {
         let start = found.end + EDIT_HEADER_LEN;
         let edit = Edit::decode(payload).map_err(|e| match e.later {
@@ -371,7 +447,7 @@ fn scan_edits(path: &Path, number: FileNo, bytes: &[u8], found: &mut Parsed) -> 
         }
     }
     if found.edits.is_empty() {
-        return Err(damage(HEADER_LEN, "the snapshot at the manifest's begin is not valid".into()));
+        return Err(damage(begin, "the snapshot at the manifest's begin is not valid".into()));
     }
     // A torn tail unless a whole edit of this manifest stands behind it.
     let (at, known) = (found.end, found.edits.len());
@@ -407,163 +483,4 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The bytes of a manifest with these edits, and the end of each edit.
-    fn manifest(number: FileNo, edits: &[Edit]) -> (Vec<u8>, Vec<usize>) {
-        let mut bytes = Vec::new();
-        bytes.extend_from_slice(HEADER_MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.extend_from_slice(&checksum::crc(&bytes).to_le_bytes());
-        let mut ends = Vec::new();
-        for (i, edit) in edits.iter().enumerate() {
-            frame(number, i as u32, edit, &mut bytes).unwrap();
-            ends.push(bytes.len());
-        }
-        (bytes, ends)
-    }
-
-    fn edits() -> Vec<Edit> {
-        (0..5)
-            .map(|i| Edit {
-                next_file: Some(100 + i),
-                last_seq: Some(i * 1000),
-                options: vec![("name".into(), "x".repeat(i as usize * 7))],
-                ..Edit::default()
-            })
-            .collect()
-    }
-
-    fn parsed(bytes: &[u8]) -> Result<Vec<String>> {
-        Ok(parse(Path::new("m"), 7, bytes)?.edits.iter().map(|e| format!("{e:?}")).collect())
-    }
-
-    #[test]
-    fn every_truncation_is_a_prefix_and_none_of_the_snapshot_is_damage() {
-        let (bytes, ends) = manifest(7, &edits());
-        let all: Vec<String> = edits().iter().map(|e| format!("{e:?}")).collect();
-        for len in 0..=bytes.len() {
-            let whole = ends.iter().filter(|&&end| end <= len).count();
-            match parsed(&bytes[..len]) {
-                Ok(read) => assert_eq!(read, all[..whole], "cut at {len}"),
-                Err(_) => assert_eq!(whole, 0, "cut at {len}"),
-            }
-        }
-    }
-
-    #[test]
-    fn every_bit_flip_is_an_error_or_takes_only_the_last_edit() {
-        let (bytes, ends) = manifest(7, &edits());
-        let all: Vec<String> = edits().iter().map(|e| format!("{e:?}")).collect();
-        let last = ends[ends.len() - 2];
-        for bit in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            match parsed(&damaged) {
-                Ok(read) => {
-                    assert!(bit / 8 >= last, "a flip of bit {bit} was not noticed");
-                    assert_eq!(read, all[..all.len() - 1]);
-                }
-                Err(Error::Corruption { .. }) => assert!(bit / 8 < last, "bit {bit} of the tail"),
-                Err(other) => panic!("{other}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_tail_of_zeros_or_of_another_manifest_is_dropped() {
-        let (mut bytes, _) = manifest(7, &edits());
-        let (other, ends) = manifest(6, &edits());
-        bytes.extend_from_slice(&[0; 5000]);
-        assert_eq!(parsed(&bytes).unwrap().len(), 5);
-        bytes.extend_from_slice(&other[ends[3]..]);
-        assert_eq!(parsed(&bytes).unwrap().len(), 5);
-    }
-
-    #[test]
-    fn a_dump_has_the_edits_before_damage_with_their_places() {
-        let disk = crate::io::FaultyDisk::new(1);
-        let path = Path::new("/m/MANIFEST-00000007");
-        let dumped = |bytes: &[u8]| {
-            disk.create_dir_all(Path::new("/m")).unwrap();
-            disk.open(path, OpenMode::Create).unwrap().write_at(bytes, 0).unwrap();
-            dump(&disk, path).unwrap()
-        };
-        let (mut bytes, ends) = manifest(7, &edits());
-        let whole = dumped(&bytes);
-        assert!(whole.damage.is_none() && !whole.is_torn && whole.edits.len() == 5);
-        assert_eq!(whole.edits[1].0, ends[0] as u64);
-        assert_eq!(whole.end, ends[4] as u64);
-        let torn = dumped(&bytes[..ends[4] - 1]);
-        assert!(torn.damage.is_none() && torn.is_torn && torn.edits.len() == 4);
-        bytes[ends[2] + 20] ^= 1;
-        let damaged = dumped(&bytes);
-        assert_eq!((damaged.edits.len(), damaged.is_torn), (3, false));
-        assert!(damaged.damage.unwrap().to_string().contains(&format!("offset {}", ends[2])));
-        assert!(dump(&disk, Path::new("/m/other")).is_err());
-    }
-
-    #[test]
-    fn a_newer_format_version_is_named() {
-        let (mut bytes, _) = manifest(7, &edits());
-        bytes[8] = 9;
-        let crc = checksum::crc(&bytes[..20]);
-        bytes[20..24].copy_from_slice(&crc.to_le_bytes());
-        assert!(parsed(&bytes).unwrap_err().to_string().contains("format version 9"));
-    }
-
-    #[test]
-    fn on_a_full_disk_urgent_edits_find_the_reserve_and_a_new_process_goes_on() {
-        let disk = crate::io::FaultyDisk::new(5);
-        let dir = Path::new("/m");
-        disk.create_dir_all(dir).unwrap();
-        let mut writer = ManifestWriter::create(&disk, dir, 3, &Edit::default()).unwrap();
-        disk.set_capacity(Some(0));
-        let edit = Edit { options: vec![("name".into(), "x".repeat(1000))], ..Edit::default() };
-        let mut written = 1;
-        let full = loop {
-            match writer.append(&edit, Need::Ordinary) {
-                Ok(()) => written += 1,
-                Err(error) => break error,
-            }
-        };
-        assert!(matches!(full, Error::DiskFull(_)) && !writer.failed(), "{full}");
-        let mut urgent = 0;
-        while writer.append(&edit, Need::EmptyFlush).is_ok() {
-            urgent += 1;
-        }
-        assert!((7..10).contains(&urgent), "half of the reserve had room for {urgent} edits");
-        while urgent < 10 {
-            writer.append(&edit, Need::Urgent).unwrap();
-            urgent += 1;
-        }
-        drop(writer);
-
-        // A torn edit after the last: the next process writes over it.
-        let end = disk.contents(&dir.join(manifest_name(3))).unwrap();
-        let end = parse(&dir.join(manifest_name(3)), 3, &end).unwrap().end;
-        disk.overwrite(&dir.join(manifest_name(3)), end as u64, b"EDIT torn");
-        let mut writer = ManifestWriter::resume(&disk, dir, 3).unwrap();
-        writer.append(&edit, Need::Urgent).unwrap();
-        urgent += 1;
-        assert_eq!(read_manifest(&disk, dir, 3).unwrap().len(), written + urgent);
-        while writer.append(&edit, Need::Urgent).is_ok() {
-            urgent += 1;
-        }
-        assert!(!writer.failed() && (14..20).contains(&urgent), "the reserve had room for {urgent} edits");
-        disk.set_capacity(None);
-        writer.append(&edit, Need::Ordinary).unwrap();
-        assert_eq!(read_manifest(&disk, dir, 3).unwrap().len(), written + urgent + 1);
-    }
-
-    #[test]
-    fn names_round_trip() {
-        assert_eq!(parse_manifest_name(&manifest_name(12)), Some(12));
-        assert_eq!(parse_manifest_name(&manifest_name(123_456_789_012)), Some(123_456_789_012));
-        for wrong in ["MANIFEST-1", "MANIFEST-0000000x", "manifest-00000001", "MANIFEST-+0000001"] {
-            assert_eq!(parse_manifest_name(wrong), None);
-        }
-    }
-}
+mod tests;

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::host::{HashMap, HashSet};
 use crate::io::{DirectoryLock, Disk};
 use crate::mutant::{self, Mutant};
+use crate::options::FormatVersion;
 use crate::sync::Mutex;
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -74,6 +75,8 @@ struct FileRecord {
 struct Writer {
     /// `None` after a failure of the last manifest: the next edit starts a new one.
     manifest: Option<ManifestWriter>,
+    /// Version of the next manifest: [`VersionSet::format`], once the opening is over.
+    format: FormatVersion,
     state: StoreState,
     files: HashMap<FileNo, FileRecord>,
     /// Families dropped in this epoch; later additions to them by running jobs are ignored.
@@ -110,6 +113,7 @@ pub struct VersionSet {
     /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
     missing: Mutex<BTreeMap<FileNo, BTreeSet<FamilyId>>>,
     read_only: bool,
+    format: FormatVersion,
     /// The directory's lock, owned by the store.
     lock: OnceLock<Weak<dyn DirectoryLock>>,
 }
@@ -141,6 +145,19 @@ impl VersionSet {
         cache: Arc<BlockCache>,
         purpose: OpenFor,
     ) -> Result<VersionSet> {
+        VersionSet::open_at_least(FormatVersion::One, disk, dir, tables, cache, purpose)
+    }
+
+    /// Like [`Self::open`]. For writing, a store of a lower version than `least` moves to it, durably, by its new
+    /// manifest; on a full disk it stays.
+    pub fn open_at_least(
+        least: FormatVersion,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        tables: Arc<TableStore>,
+        cache: Arc<BlockCache>,
+        purpose: OpenFor,
+    ) -> Result<VersionSet> {
         let current = current_manifest(&*disk, dir, purpose)?;
         let mut names = Vec::new();
         if current.is_some() || disk.exists(dir)? {
@@ -162,9 +179,12 @@ impl VersionSet {
             cache: &cache,
             obsolete: &obsolete,
         };
+        let mut format = FormatVersion::One;
         if let Some(number) = current {
             let path = dir.join(manifest::manifest_name(number));
-            for (ordinal, edit) in manifest::read_manifest(&*disk, dir, number)?.iter().enumerate() {
+            let (found, edits) = manifest::read_manifest(&*disk, dir, number)?;
+            format = found;
+            for (ordinal, edit) in edits.iter().enumerate() {
                 replay
                     .apply(edit)
                     .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
@@ -189,13 +209,15 @@ impl VersionSet {
         let read_only = matches!(purpose, OpenFor::Read | OpenFor::Salvage);
         let writer = Writer {
             manifest: None,
+            format: if read_only { format } else { format.max(least) },
             state,
             files,
             dropped: HashSet::default(),
             limbo: Vec::new(),
             stale_manifests: current.into_iter().collect(),
         };
-        let set = VersionSet {
+        let mut set = VersionSet {
+            format: writer.format,
             disk,
             dir: dir.to_path_buf(),
             tables,
@@ -214,6 +236,9 @@ impl VersionSet {
             let mut writer = set.writer.lock();
             writer.state.epoch += 1;
             set.take_over(&mut writer, current)?;
+            let format = writer.format;
+            drop(writer);
+            set.format = format;
         }
         Ok(set)
     }
@@ -247,6 +272,11 @@ impl VersionSet {
     /// The manifest's state apart from files and tables.
     pub fn state(&self) -> StoreState {
         self.writer.lock().state.clone()
+    }
+
+    /// Version of the formats of the store's new files.
+    pub fn format(&self) -> FormatVersion {
+        self.format
     }
 
     /// The whole state as the first edit of another manifest, and its version, which keeps the files alive.

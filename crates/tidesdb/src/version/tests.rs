@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::io::faulty::{Crash, Failure, Fault, FaultyDisk, Op};
 use crate::io::OpenMode;
 use crate::iter::VersionIterator;
+use crate::options::FormatVersion;
 use crate::types::MAX_SEQ;
 
 /// A store's contents as text, to compare states: option "step" and the contents of family 1.
@@ -369,5 +370,42 @@ fn fences_find_the_table() {
                 assert_eq!(level.overlapping(key, other).len(), slow.count());
             }
         }
+    }
+}
+
+/// A store moves to version 2 of the formats by a new manifest; without room for one it stays, and moves later.
+#[test]
+fn a_store_moves_to_a_higher_format_by_a_new_manifest_alone() {
+    let disk = FaultyDisk::new(3);
+    let open = |least, purpose| {
+        let tables = crate::table::TableStore::new(disk.shared(), DIR, 4);
+        let cache = crate::cache::BlockCache::new(1 << 16);
+        let set =
+            VersionSet::open_at_least(least, disk.shared(), Path::new(DIR), tables, cache, purpose).unwrap();
+        set.delete_obsolete().unwrap();
+        set
+    };
+    let of_manifest = || {
+        let number = manifest::read_current(&disk, Path::new(DIR)).unwrap().unwrap();
+        manifest::read_manifest(&disk, Path::new(DIR), number).unwrap().0
+    };
+    let (one, two) = (FormatVersion::One, FormatVersion::Two);
+    let set = open(one, OpenFor::WriteOrCreate);
+    assert_eq!((set.format(), of_manifest()), (one, one));
+    drop(set);
+    assert_eq!(open(two, OpenFor::Read).format(), one, "a reader changes nothing");
+    disk.set_capacity(Some(0));
+    let set = open(two, OpenFor::Write);
+    assert_eq!((set.format(), of_manifest()), (one, one));
+    let edit = Edit { last_generation: Some(1), ..Edit::default() };
+    set.apply(edit).unwrap();
+    drop(set);
+    disk.set_capacity(None);
+    let set = open(two, OpenFor::Write);
+    assert_eq!((set.format(), of_manifest()), (two, two));
+    drop(set);
+    for purpose in [OpenFor::Write, OpenFor::Read] {
+        let set = open(one, purpose);
+        assert_eq!((set.format(), of_manifest(), set.state().last_generation), (two, two, 1));
     }
 }

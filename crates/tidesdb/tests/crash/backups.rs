@@ -10,7 +10,7 @@ use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch, INFO};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault};
 use tidesdb::internal::io::{Disk, FaultyDisk, OpenMode};
-use tidesdb::{Error, Options, SyncMode};
+use tidesdb::{Error, FormatVersion, Options, SyncMode};
 
 use super::programs::short_programs;
 use super::recovery::{observe, recover};
@@ -60,7 +60,8 @@ fn backups_between_the_steps_of_short_programs_restore_to_their_moments() {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
-        let (options, family) = constants(tiny, SyncMode::None);
+        let (mut options, family) = constants(tiny, SyncMode::None);
+        options.least_format = [FormatVersion::One, FormatVersion::Two][ordinal % 2];
         let disk = FaultyDisk::new(ordinal as u64);
         let mut world = World::new(disk.clone(), options.clone(), family).expect("opens");
         let mut taken: Vec<(PathBuf, State)> = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidesdb::internal::io::faulty::Crash;
 use tidesdb::internal::io::FaultyDisk;
-use tidesdb::{Error, SyncMode};
+use tidesdb::{Error, FormatVersion, SyncMode};
 
 use super::constants;
 use super::recovery::{goes_on, ids, recover};
@@ -78,6 +78,8 @@ pub(super) fn random_lives(seed: u64) -> (u64, u64) {
     let (mut options, family) = constants(true, mode);
     options.write_buffer_size = *rng.pick(&[4 << 10, 8 << 10, 64 << 10]);
     options.compaction_threads = rng.below(2) as usize;
+    // A third of the stores begins in version 2 of the formats, another moves to it when its first life is over.
+    options.least_format = [FormatVersion::One, FormatVersion::Two, FormatVersion::One][(seed % 3) as usize];
     let mut disk = FaultyDisk::new(seed);
     let mut world = World::new(disk.clone(), options.clone(), family.clone()).expect("opens");
     let (mut steps, mut lives) = (0, 0);
@@ -111,6 +113,9 @@ pub(super) fn random_lives(seed: u64) -> (u64, u64) {
             }
         }
         let (dead, expect) = world.die();
+        if seed % 3 == 2 {
+            options.least_format = FormatVersion::Two;
+        }
         let crash = *rng.pick(&Crash::ALL);
         if trace {
             println!("crash {crash:?}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidesdb::internal::db::Db;
-use tidesdb::{Options, SyncMode};
+use tidesdb::{FormatVersion, Options, SyncMode};
 
 use super::content::{Content, Family, Prepared, Rows};
 use super::sim::{begin, normal, tiny_family};
@@ -53,7 +53,13 @@ fn put(db: &Db, name: &str, from: u32, to: u32) {
 
 /// Makes the store in `directory`, and calls `killed` with it at the moment of the kill.
 pub(super) fn make(directory: &Path, killed: impl FnOnce(&Path)) {
-    let options = Options { wal_segment_size: 64 << 10, compaction_threads: 0, ..normal(SyncMode::Full) };
+    make_in(FormatVersion::One, directory, killed);
+}
+
+/// The same store in a version of the formats.
+pub(super) fn make_in(least_format: FormatVersion, directory: &Path, killed: impl FnOnce(&Path)) {
+    let normal = normal(SyncMode::Full);
+    let options = Options { wal_segment_size: 64 << 10, compaction_threads: 0, least_format, ..normal };
     let db = Db::open(directory, options.clone()).expect("opens");
     for name in ["plain", "expiring"] {
         let family = db.create_family(name.as_bytes(), tiny_family()).expect("creates");

@@ -139,7 +139,8 @@ impl<'a> Recovery<'a> {
         }
         let begun_us = env.clock.now_micros();
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
-        let versions = VersionSet::open(disk.clone(), dir, tables, cache.clone(), purpose)?;
+        let least = options.least_format;
+        let versions = VersionSet::open_at_least(least, disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
@@ -223,6 +224,7 @@ impl<'a> Recovery<'a> {
             sync_mode: options.sync_mode,
             sync_interval: Duration::from_micros(options.sync_interval_us),
             max_outstanding: super::max_outstanding(options.write_buffer_size),
+            format: self.versions.format(),
             log: options.log.clone(),
             ..WalOptions::default()
         };

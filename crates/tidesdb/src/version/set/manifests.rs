@@ -83,6 +83,8 @@ impl VersionSet {
             }
         }
         writer.stale_manifests.clear();
+        // Without a new manifest the store stays in its version.
+        writer.format = resumed.format();
         writer.manifest = Some(resumed);
         Ok(())
     }
@@ -93,7 +95,7 @@ impl VersionSet {
         note("edit: new manifest");
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);
-        let created = ManifestWriter::create(&*self.disk, &self.dir, number, &snapshot);
+        let created = ManifestWriter::create(&*self.disk, &self.dir, number, writer.format, &snapshot);
         let is_unnamed = created.is_err();
         let made =
             created.and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));
