@@ -262,6 +262,7 @@ fn a_manifest_is_told_in_words() {
         "keys 'key000' to 'key099'",
         "is in wal/000001.wal",
         "the edits end at ",
+        "formats of version 1",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

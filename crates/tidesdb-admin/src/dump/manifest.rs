@@ -271,9 +271,19 @@ pub fn run(
             true => {
                 format!("torn tail at {}: an edit whose write was interrupted; recovery drops it", dumped.end)
             }
-            false => format!("the edits end at {} of {} bytes", dumped.end, dumped.len),
+            false => format!(
+                "the edits end at {} of {} bytes; formats of version {}",
+                dumped.end,
+                dumped.len,
+                dumped.format.number()
+            ),
         })?;
-        out.object(&json!({ "end": dumped.end, "bytes": dumped.len, "torn_tail": dumped.is_torn }))?;
+        out.object(&json!({
+            "end": dumped.end,
+            "bytes": dumped.len,
+            "torn_tail": dumped.is_torn,
+            "format": dumped.format.number(),
+        }))?;
     }
     damage.conclude(out)
 }

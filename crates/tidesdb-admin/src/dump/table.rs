@@ -120,8 +120,9 @@ impl Printer<'_, '_> {
             Err(error) => return self.note(error),
         };
         self.out.line(format_args!(
-            "  footer: {} levels of index, filter {}, filtered prefix {} bytes, top index at {} ({} bytes){}, properties at \
+            "  footer: version {}, {} levels of index, filter {}, filtered prefix {} bytes, top index at {} ({} bytes){}, properties at \
              {} ({} bytes), filter at {} ({} bytes)",
+            facts.version,
             facts.index_levels,
             facts.filter,
             facts.prefix_len,
@@ -134,7 +135,7 @@ impl Printer<'_, '_> {
             facts.filter_at.1
         ))?;
         self.out.line(format_args!(
-            "  properties: {} entries, {} keys, {} tombstones, {} bytes of keys and values, {} data blocks of {} bytes, \
+            "  properties: {} entries, {} keys, {} tombstones, {} bytes of keys and values, {} data blocks of {} bytes and {} of padding, \
              sequence {} to {}, keys {} to {}{}",
             meta.entries,
             meta.keys,
@@ -142,6 +143,7 @@ impl Printer<'_, '_> {
             meta.raw_bytes,
             facts.data_blocks,
             facts.data_bytes,
+            facts.padding,
             facts.stored_seq.0,
             facts.stored_seq.1,
             self.form.bytes(&meta.min_key),
