@@ -87,9 +87,10 @@ impl Extension {
     }
 }
 
-/// The extension's checksum covers the footer too, so that neither belongs to another.
+/// The extension's checksum covers the footer too, so that neither belongs to another. It ends before the footer's own:
+/// bytes with their checksum behind them change every checksum over them alike.
 fn extension_crc(extension: &[u8; EXTENSION_LEN], footer: &[u8; FOOTER_LEN]) -> u32 {
-    checksum::extend(checksum::crc(&extension[..EXTENSION_CRC_AT]), footer)
+    checksum::extend(checksum::crc(&extension[..EXTENSION_CRC_AT]), &footer[..CRC_AT])
 }
 
 /// Bytes of a footer in a version, with its extension.
@@ -244,7 +245,7 @@ mod tests {
         bytes[start + CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         if start == EXTENSION_LEN {
             let (extension, footer) = bytes.split_at(start);
-            let crc = checksum::extend(checksum::crc(&extension[..EXTENSION_CRC_AT]), footer);
+            let crc = checksum::extend(checksum::crc(&extension[..EXTENSION_CRC_AT]), &footer[..CRC_AT]);
             bytes[EXTENSION_CRC_AT..EXTENSION_LEN].copy_from_slice(&crc.to_le_bytes());
         }
         bytes
@@ -276,7 +277,7 @@ mod tests {
         let mut expected = vec![0; 16];
         expected.extend_from_slice(&[2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0, 9]);
         expected.resize(60, 0);
-        let crc = checksum::extend(checksum::crc(&expected), &second[64..]);
+        let crc = checksum::extend(checksum::crc(&expected), &second[64..188]);
         expected.extend_from_slice(&crc.to_le_bytes());
         assert_eq!(second[..64], expected);
         assert_eq!(second[64..72], first[..8]);

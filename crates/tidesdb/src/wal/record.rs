@@ -488,7 +488,7 @@ pub(super) mod tests {
             flagged[1] = POSITION_FLAG;
             assert_eq!(RecordRef::decode(&flagged), Err(POSITION));
             assert_eq!(peek(&flagged), Some((Lsn::new(5, 6), record.borrow().seq())));
-            flagged[..2].copy_from_slice(&[17, 0]);
+            flagged[..2].copy_from_slice(&[18, 0]);
             assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
         }
         assert_eq!(kinds, (1..=16).collect());
