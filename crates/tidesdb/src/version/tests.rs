@@ -409,3 +409,29 @@ fn a_store_moves_to_a_higher_format_by_a_new_manifest_alone() {
         assert_eq!((set.format(), of_manifest(), set.state().last_generation), (two, two, 1));
     }
 }
+
+/// A killed opening moved the store, and the name of its manifest is in the page cache alone. An opening without room for
+/// a manifest goes on in the moved store: a power cut does not take the move from below what it writes.
+#[test]
+fn what_a_full_disk_goes_on_with_stays_in_force() {
+    let disk = FaultyDisk::new(3);
+    let open = |disk: &FaultyDisk, least| {
+        let tables = crate::table::TableStore::new(disk.shared(), DIR, 4);
+        let cache = crate::cache::BlockCache::new(1 << 16);
+        let purpose = OpenFor::WriteOrCreate;
+        VersionSet::open_at_least(least, disk.shared(), Path::new(DIR), tables, cache, purpose)
+    };
+    drop(open(&disk, FormatVersion::One).unwrap());
+    // The directory is synced twice: with the manifest, and with its name.
+    disk.fail(Fault { op: Some(Op::SyncDir), path: DIR.into(), skip: 1, times: 1, failure: Failure::Eio });
+    open(&disk, FormatVersion::Two).map(drop).unwrap_err();
+    let named = |disk: &FaultyDisk| manifest::read_current(disk, Path::new(DIR)).unwrap().unwrap();
+    let killed = disk.crash(Crash::Kill);
+    assert_ne!(named(&killed), named(&disk.crash(Crash::Drop)), "the name is not durable yet");
+    killed.set_capacity(Some(0));
+    let set = open(&killed, FormatVersion::Two).unwrap();
+    assert_eq!(set.format(), FormatVersion::Two);
+    let cut = killed.crash(Crash::Drop);
+    assert_eq!(named(&cut), named(&killed));
+    assert_eq!(manifest::read_manifest(&cut, Path::new(DIR), named(&cut)).unwrap().0, FormatVersion::Two);
+}

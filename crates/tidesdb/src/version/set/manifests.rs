@@ -72,6 +72,9 @@ impl VersionSet {
         let Some(number) = current else { return Err(error) };
         let what = format!("no room for a new manifest, the one in force goes on: {error}");
         self.tables.log(LogLevel::Warn, &what);
+        // A killed opening's `CURRENT` may be in the page cache alone, and a power cut would bring the manifest before
+        // it back: perhaps one of a lower version, which does not know of what this opening writes.
+        self.disk.sync_dir(&self.dir)?;
         let mut resumed = ManifestWriter::resume(&*self.disk, &self.dir, number)?;
         let epoch = Edit { epoch: Some(writer.state.epoch), ..Edit::default() };
         resumed.append(&epoch, Need::Urgent)?;
