@@ -44,6 +44,11 @@ const LATER_CODEC: DecodeError = DecodeError("a block codec with a number above 
 pub(super) const VALUE_POINTER: DecodeError = DecodeError("an entry with its value in a value file");
 /// Error for bounds of blocks in the index.
 pub(super) const LATER_BOUNDS: DecodeError = DecodeError("bounds of blocks in a table's index");
+/// Error for reserved flags and bytes of a keyed block.
+pub(super) const LATER_KEYED: DecodeError =
+    DecodeError("flags or reserved bytes of a keyed block that this build does not know");
+/// Error for reserved bytes of a filter.
+pub(super) const LATER_FILTER: DecodeError = DecodeError("reserved bytes of a filter are in use");
 /// Error for a property that must not be skipped.
 pub(super) const LATER_PROPERTY: DecodeError =
     DecodeError("a property of a table that this build does not know");
@@ -62,6 +67,8 @@ impl DecodeError {
             POSTINGS_CODEC,
             LATER_CODEC,
             LATER_BOUNDS,
+            LATER_KEYED,
+            LATER_FILTER,
             LATER_PROPERTY,
             VALUE_POINTER,
         ]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::block::DecodeError;
+use super::block::{DecodeError, LATER_FILTER};
 use crate::format::coding::u32_at;
 use crate::mutant::{self, Mutant};
 
@@ -120,7 +120,12 @@ fn shape(payload: &[u8]) -> Result<(u32, u32), DecodeError> {
 
 /// Checks a filter's payload.
 pub(super) fn check(payload: &[u8]) -> Result<(), DecodeError> {
-    shape(payload).map(|_| ())
+    shape(payload)?;
+    let reserved = payload.len() - TAIL + 1;
+    match payload[reserved..reserved + 3] {
+        [0, 0, 0] => Ok(()),
+        _ => Err(LATER_FILTER),
+    }
 }
 
 /// False if `hash` is certainly not in the filter.

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::mem;
 
-use super::block::DecodeError;
+use super::block::{DecodeError, LATER_KEYED};
 use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 
 const HEADER_LEN: usize = 16;
@@ -174,7 +174,8 @@ impl<'a> KeyedBlock<'a> {
         let header: &[u8; HEADER_LEN] = data.first_chunk().ok_or(CUT_SHORT)?;
         let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
         if count == 0 || reserved != 0 {
-            return Err(DecodeError("the header of a keyed block"));
+            let is_later = reserved != 0;
+            return Err(if is_later { LATER_KEYED } else { DecodeError("a keyed block without keys") });
         }
         let offsets_start = HEADER_LEN + 8 * count as usize;
         let prefix_start = HEADER_LEN + SLOT_LEN * count as usize;
@@ -300,9 +301,12 @@ impl<'a> KeyedBlock<'a> {
         Ok(body)
     }
 
-    /// Completes the checks of [`KeyedBlock::parse`]: heads and offsets ascend, and offsets lie after the
-    /// prefix. A block is checked once, when it is read.
-    pub fn check(&self) -> Result<(), DecodeError> {
+    /// Completes the checks of [`KeyedBlock::parse`]: no flags but `known`, heads and offsets ascend, and offsets
+    /// lie after the prefix. A block is checked once, when it is read.
+    pub fn check(&self, known: u32) -> Result<(), DecodeError> {
+        if self.flags & !known != 0 {
+            return Err(LATER_KEYED);
+        }
         let mut least = HEADER_LEN + SLOT_LEN * self.len() + self.prefix.len();
         let mut last_head = 0;
         for i in 0..self.len() {
@@ -352,7 +356,7 @@ mod tests {
         builder.finish(5, &mut small);
         assert!(payload.starts_with(&small));
         let block = KeyedBlock::parse(&payload).unwrap();
-        block.check().unwrap();
+        block.check(u32::MAX).unwrap();
         assert_eq!(block.lower_bound(b"a key").unwrap(), (0, true));
         let found = block.body(0).unwrap();
         assert!(payload[found.start..found.end] == body[..]);
@@ -372,7 +376,7 @@ mod tests {
             keys.sort();
             let payload = build(&keys);
             let block = KeyedBlock::parse(&payload).unwrap();
-            block.check().unwrap();
+            block.check(3).unwrap();
             prop_assert_eq!((block.len(), block.flags), (keys.len(), 3));
             let mut read = Vec::new();
             for (i, key) in keys.iter().enumerate() {
@@ -394,7 +398,7 @@ mod tests {
                     bytes[..16].copy_from_slice(&[5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
                 }
                 if let Ok(block) = KeyedBlock::parse(&bytes) {
-                    let _ = block.check();
+                    let _ = block.check(3);
                     let _ = block.lower_bound(&probe);
                     for i in 0..block.len() {
                         let _ = block.read_key(i, &mut Vec::new(), false);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::block::{check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, TRAILER_LEN};
+use super::data_block::{CONTINUED, CONTINUES};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
@@ -526,7 +527,8 @@ pub(super) fn top_kind(footer: &Footer) -> BlockKind {
 /// Checks the structure of a payload with a verified checksum.
 pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), DecodeError> {
     match kind {
-        BlockKind::Data | BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(),
+        BlockKind::Data => KeyedBlock::parse(payload)?.check(CONTINUES | CONTINUED),
+        BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(0),
         BlockKind::Filter => filter::check(payload),
         BlockKind::Properties => Ok(()),
     }

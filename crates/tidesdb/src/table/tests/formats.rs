@@ -192,6 +192,38 @@ fn reserved_bytes_of_a_block_are_refused_by_name() {
     }
 }
 
+/// Each reserved flag and byte of a payload, in use, under a valid checksum.
+#[test]
+fn reserved_bytes_of_a_payload_are_refused_by_name() {
+    for format in BOTH {
+        let options = SsTableOptions { bits_per_key: 10, ..plain(128) };
+        let (store, table) = written(format, &options, &damage_model());
+        let whole = store.file().bytes.read().clone();
+        let (meta, facts) = (table.meta().clone(), table.facts().unwrap());
+        let data = data_blocks(&table)[0].clone();
+        let refused = |(offset, len): (u64, u64), at: usize, value: u8| {
+            let (start, end) = (offset as usize, (offset + len) as usize);
+            let mut bytes = whole.clone();
+            bytes[start + at] = value;
+            let crc = checksum::extend(checksum::crc(&bytes[start..end - 4]), &offset.to_le_bytes());
+            bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+            *store.file().bytes.write() = bytes;
+            store.cache.erase_file(FILE);
+            let table = store.open(meta.clone());
+            let error = table.get(b"k\x00", hash_key(b"k\x00"), MAX_SEQ).unwrap_err();
+            assert!(matches!(error, Error::LaterVersion { .. }), "{format:?}, {offset}, {at}: {error}");
+            assert!(matches!(table.verify(), Err(Error::LaterVersion { .. })), "{format:?}, {offset}, {at}");
+        };
+        for (at, value) in [(8, 4), (8, 0x80), (11, 1), (12, 1), (15, 0x80)] {
+            refused((data.offset, data.len), at, value);
+            refused(facts.top_at, at, value);
+        }
+        refused(facts.top_at, 8, 1);
+        let tail = facts.filter_at.1 as usize - 16 - 8;
+        (1..4).for_each(|at| refused(facts.filter_at, tail + at, 1));
+    }
+}
+
 /// An entry with a pointer in place of its value, in an otherwise whole block.
 #[test]
 fn a_pointer_to_a_value_is_refused_by_name() {
