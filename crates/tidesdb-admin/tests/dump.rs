@@ -281,7 +281,7 @@ fn a_manifest_is_told_in_words() {
     fs::write(&file, &bytes).expect("writes");
     let (status, text, _) = admin(&["dump", "manifest", file.to_str().expect("a name")]);
     assert_eq!(status, 0, "{text}");
-    assert!(text.contains("torn tail at "), "{text}");
+    assert!(text.contains("torn tail at ") && text.contains("formats of version 1"), "{text}");
     assert_eq!(text.matches("\nedit ").count(), edits - 1);
     bytes[30] ^= 1;
     fs::write(&file, &bytes).expect("writes");

@@ -267,22 +267,21 @@ pub fn run(
     let mut damage = Damage::default();
     dumped.damage.iter().for_each(|error| damage.add(error.to_string()));
     if dumped.damage.is_none() {
+        let format = dumped.format.number();
         out.line(match dumped.is_torn {
-            true => {
-                format!("torn tail at {}: an edit whose write was interrupted; recovery drops it", dumped.end)
-            }
-            false => format!(
-                "the edits end at {} of {} bytes; formats of version {}",
-                dumped.end,
-                dumped.len,
-                dumped.format.number()
+            true => format!(
+                "torn tail at {}: an edit whose write was interrupted; recovery drops it; formats of version {format}",
+                dumped.end
             ),
+            false => {
+                format!("the edits end at {} of {} bytes; formats of version {format}", dumped.end, dumped.len)
+            }
         })?;
         out.object(&json!({
             "end": dumped.end,
             "bytes": dumped.len,
             "torn_tail": dumped.is_torn,
-            "format": dumped.format.number(),
+            "format": format,
         }))?;
     }
     damage.conclude(out)
