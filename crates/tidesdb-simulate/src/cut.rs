@@ -17,6 +17,8 @@ pub enum Part {
     Upkeep,
     /// Faults of the disk.
     Faults,
+    /// Version 2 of the formats.
+    Formats,
     /// Sleeps of clients in transactions.
     Sleep,
     /// Changes of coroutines where nobody waits.
@@ -35,6 +37,7 @@ impl fmt::Display for Part {
             Part::Crash => write!(f, "crash"),
             Part::Upkeep => write!(f, "upkeep"),
             Part::Faults => write!(f, "faults"),
+            Part::Formats => write!(f, "formats"),
             Part::Sleep => write!(f, "sleep"),
             Part::Switches => write!(f, "switches"),
             Part::Client(client) => write!(f, "{client}"),
@@ -55,6 +58,7 @@ impl FromStr for Part {
             ("crash", _) => Part::Crash,
             ("upkeep", _) => Part::Upkeep,
             ("faults", _) => Part::Faults,
+            ("formats", _) => Part::Formats,
             ("sleep", _) => Part::Sleep,
             ("switches", _) => Part::Switches,
             (_, Ok([client])) => Part::Client(*client),
@@ -144,7 +148,8 @@ pub fn shrink(
     };
     loop {
         let mut changed = false;
-        for part in [Part::Faults, Part::Crash, Part::Upkeep, Part::Sleep, Part::Switches] {
+        let parts = [Part::Faults, Part::Crash, Part::Upkeep, Part::Sleep, Part::Switches, Part::Formats];
+        for part in parts {
             changed |= attempt(&[part]);
         }
         for client in 0..clients {

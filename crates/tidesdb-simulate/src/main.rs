@@ -8,6 +8,7 @@ mod cut;
 mod disk;
 mod events;
 mod faults;
+mod formats;
 mod history;
 mod host;
 #[cfg(mutants)]

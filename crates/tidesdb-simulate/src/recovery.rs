@@ -1,21 +1,36 @@
 //! Openings after a crash in which the machine dies again, or a call fails.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_simulated::internal::db::Db;
-use tidesdb_simulated::internal::io::faulty::Crash;
+use tidesdb_simulated::internal::io::faulty::{Crash, Op};
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::Error;
 
 use crate::events::hit;
 use crate::faults::{Faults, Mood};
+use crate::formats;
 use crate::random::Random;
+use crate::run::DIR;
 
 /// Calls of an opening, about: a death later meets a store that is open.
 const CALLS: u64 = 150;
 
 /// Opens a store on a disk.
 pub type Open<'a> = &'a dyn Fn(&FaultyDisk, &Arc<Faults>) -> Result<Arc<Db>, Error>;
+
+/// A call of an opening, at which it dies: any, or one next to the manifest's change.
+fn moment(disk: &FaultyDisk, random: &mut Random, open: Open<'_>) -> u64 {
+    if !random.one_in(4) {
+        return 1 + random.below(CALLS);
+    }
+    let copy = disk.crash(Crash::Kill);
+    drop(open(&copy, &Arc::new(Faults::none())));
+    let renamed = copy.history().iter().position(|op| *op == Op::Rename).unwrap_or_default() as u64;
+    hit("crash at a change of manifests");
+    renamed + random.below(4)
+}
 
 /// Opens the store that a crash of this kind left, perhaps after openings that came to no end. Also the disk that it is
 /// on.
@@ -25,10 +40,14 @@ pub fn open(
     random: &mut Random,
     open: Open<'_>,
 ) -> Result<(FaultyDisk, Arc<Db>), String> {
-    while random.one_in(2) {
+    loop {
+        formats::check(&disk, Path::new(DIR))?;
+        if random.one_in(2) {
+            break;
+        }
         if random.one_in(2) {
             hit("crash in a recovery");
-            disk.crash_at(1 + random.below(CALLS));
+            disk.crash_at(moment(&disk, random, open));
             drop(open(&disk, &Arc::new(Faults::none())));
             // What the death of the process alone left is in the page cache: a power cut may take it.
             let crashes = if crash == Crash::Kill { &[Crash::Kill][..] } else { &Crash::ALL };

@@ -1,5 +1,7 @@
 //! One run of a seed: a store on a faulty disk, clients, upkeep, and crashes whose disks are opened alongside.
 
+use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,19 +10,23 @@ use tidesdb_simulated::internal::io::faulty::Crash;
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::internal::store::family::Family;
 use tidesdb_simulated::simulation;
-use tidesdb_simulated::{Compression, Error, FamilyOptions, Options, SyncMode, TransactionOptions};
+use tidesdb_simulated::{
+    Compression, Error, FamilyOptions, FormatVersion, Options, SyncMode, TransactionOptions,
+};
 
 use crate::client::{read_rows, Client, Rows, World, MOST_STATEMENTS};
 use crate::cut::{shrink, Cut, Part};
 use crate::disk::SwitchingDisk;
 use crate::events::{self, hit, hit_times};
 use crate::faults::{Faults, Mood};
+use crate::formats::{self, Formats};
 use crate::history::{History, Owed};
 use crate::host::world;
 use crate::random::Random;
 use crate::recovery;
 
-const DIR: &str = "/store";
+/// The store's directory.
+pub const DIR: &str = "/store";
 
 /// What a seed decides before anything runs.
 #[derive(Clone, Debug)]
@@ -39,6 +45,9 @@ pub struct Program {
     /// Clients sleep in transactions.
     sleepy: bool,
     crash: Option<Crash>,
+    formats: Formats,
+    /// Transactions of each client before the store is closed and moves to version 2 of its formats.
+    before_move: u64,
     /// What the disk does while clients work, and how often.
     mood: Mood,
     most_faults: u64,
@@ -73,13 +82,18 @@ impl Program {
             ..FamilyOptions::default()
         };
         let crashes = [Crash::Kill, Crash::Drop, Crash::Keep, Crash::Tear, Crash::Reorder, Crash::Prefix];
+        let (families, clients) = (1 + random.below(3) as usize, 1 + random.below(4) as usize);
+        let transactions = 4 + random.below(12);
+        let mut of_formats = Random::new(seed, 7);
         Program {
             seed,
+            formats: Formats::of(&mut of_formats),
+            before_move: of_formats.below(transactions + 1),
             options,
             family_options,
-            families: 1 + random.below(3) as usize,
-            clients: 1 + random.below(4) as usize,
-            transactions: 4 + random.below(12),
+            families,
+            clients,
+            transactions,
             keys: random.pick(&[4, 30, 300]),
             longest: random.pick(&[100, 2000, 20_000]),
             switch_one_in: random.pick(&[0, 2, 10, 50]),
@@ -117,14 +131,39 @@ impl Program {
         (wrong.or(ended.failure).map_or(Ok(()), Err), ended.steps)
     }
 
-    fn open_with(&self, disk: &FaultyDisk, faults: &Arc<Faults>) -> Result<Arc<Db>, Error> {
-        let world = world(SwitchingDisk::over(disk, faults));
-        Db::open_on(world, DIR, self.options.clone(), None).map(Arc::new)
+    fn formats(&self) -> Formats {
+        if self.cut.has(Part::Formats) {
+            Formats::One
+        } else {
+            self.formats
+        }
     }
 
+    fn open_with(
+        &self,
+        disk: &FaultyDisk,
+        faults: &Arc<Faults>,
+        least_format: FormatVersion,
+    ) -> Result<Arc<Db>, Error> {
+        let world = world(SwitchingDisk::over(disk, faults));
+        Db::open_on(world, DIR, Options { least_format, ..self.options.clone() }, None).map(Arc::new)
+    }
+
+    /// Not the first opening.
     fn open(&self, disk: &FaultyDisk) -> Result<Arc<Db>, String> {
-        let opened = self.open_with(disk, &Arc::new(Faults::none()));
-        opened.map_err(|error| format!("the store does not open: {error}"))
+        let opened = self.open_with(disk, &Arc::new(Faults::none()), self.formats().later());
+        let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
+        self.check_formats(disk)?;
+        Ok(db)
+    }
+
+    /// The store is in the version that its openings have asked for, and stays in it.
+    fn check_formats(&self, disk: &FaultyDisk) -> Result<(), String> {
+        let (found, expected) = (formats::check(disk, Path::new(DIR))?, self.formats().reached().number());
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!("the store's formats have version {found}, must have {expected}")),
+        }
     }
 
     fn family(&self, db: &Db, number: usize) -> Result<Arc<Family>, String> {
@@ -134,55 +173,33 @@ impl Program {
     fn life(&self) -> Result<(), String> {
         let disk = FaultyDisk::new(self.seed);
         let faults = Arc::new(Faults::new(self.mood, self.seed));
-        let opened = self.open_with(&disk, &faults);
+        let opened = self.open_with(&disk, &faults, self.formats().first());
         let db = opened.map_err(|error| format!("a new store does not open: {error}"))?;
         for number in 0..self.families {
             db.create_family(format!("f{number}").as_bytes(), self.family_options.clone())
                 .map_err(|error| format!("create: {error}"))?;
         }
         let history = Arc::new(History::default());
-        let families = (0..self.families).map(|number| self.family(&db, number)).collect::<Result<_, _>>()?;
-        let world = Arc::new(World {
-            db: Arc::clone(&db),
-            families,
-            history: Arc::clone(&history),
-            sync_mode: self.options.sync_mode,
-            keys: self.keys,
-            longest: self.longest,
-            sleepy: self.sleepy,
-            faults: Arc::clone(&faults),
-            cut: self.cut.clone(),
-        });
-        faults.allow(if self.cut.has(Part::Faults) { 0 } else { self.most_faults });
+        let mut world = self.world(db, &faults, &history)?;
+        self.allow(&faults);
         let crashed = self.plan_crash(&disk, &faults, &history);
-        let wrong = Arc::new(Mutex::new(None));
-        let mut tasks = Vec::new();
-        for number in (0..self.clients).filter(|number| !self.cut.has(Part::Client(*number as u64))) {
-            let (world, wrong) = (Arc::clone(&world), Arc::clone(&wrong));
-            let (seed, transactions) = (self.seed, self.transactions);
-            tasks.push(simulation::spawn(&format!("client {number}"), move || {
-                if let Err(what) = Client::new(&world, number, seed).work(transactions) {
-                    wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(what);
-                }
-            }));
+        let moves = self.formats() == Formats::Move;
+        if self.formats() == Formats::Two {
+            hit("format 2 from the begin");
         }
-        let seed = self.seed;
-        if !self.cut.has(Part::Upkeep) {
-            let upkeep = Arc::clone(&world);
-            tasks.push(simulation::spawn("upkeep", move || maintain(&upkeep, seed)));
+        let until = if moves { self.before_move } else { self.transactions };
+        if until > 0 {
+            self.work(&world, &disk, 0..until)?;
         }
-        if matches!(self.mood, Mood::Full(None)) && !self.cut.has(Part::Faults) {
-            let (disk, faults) = (disk.clone(), Arc::clone(&faults));
-            tasks.push(simulation::spawn("filler", move || fill(&disk, &faults, seed)));
+        if until < self.transactions {
+            world = self.move_formats(world, &disk, &faults)?;
+            self.work(&world, &disk, until..self.transactions)?;
         }
-        tasks.into_iter().for_each(simulation::join);
         faults.end_now();
         let crashed = crashed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         disk.heal();
-        if let Some(what) = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
-            return Err(what);
-        }
         history.check()?;
+        let db = Arc::clone(&world.db);
         if faults.were_told() && db.flush_log().is_err() {
             drop(world);
             self.after_failure(db, &disk, &history)?;
@@ -202,7 +219,81 @@ impl Program {
         let db = self.open(&disk)?;
         self.compare(&db, &history, "after a clean end")?;
         close(db)?;
+        self.check_formats(&disk)?;
+        if formats::damage(&disk, &mut Random::new(self.seed, 8))? {
+            hit("flipped bit");
+        }
         crashed.map_or(Ok(()), |crashed| self.after_crash(crashed, &history))
+    }
+
+    fn world(&self, db: Arc<Db>, faults: &Arc<Faults>, history: &Arc<History>) -> Result<Arc<World>, String> {
+        let families = (0..self.families).map(|number| self.family(&db, number)).collect::<Result<_, _>>()?;
+        Ok(Arc::new(World {
+            db,
+            families,
+            history: Arc::clone(history),
+            sync_mode: self.options.sync_mode,
+            keys: self.keys,
+            longest: self.longest,
+            sleepy: self.sleepy,
+            faults: Arc::clone(faults),
+            cut: self.cut.clone(),
+        }))
+    }
+
+    fn allow(&self, faults: &Faults) {
+        faults.allow(if self.cut.has(Part::Faults) { 0 } else { self.most_faults });
+    }
+
+    /// The clients' transactions with these numbers, and upkeep alongside.
+    fn work(&self, world: &Arc<World>, disk: &FaultyDisk, transactions: Range<u64>) -> Result<(), String> {
+        let wrong = Arc::new(Mutex::new(None));
+        let mut tasks = Vec::new();
+        for number in (0..self.clients).filter(|number| !self.cut.has(Part::Client(*number as u64))) {
+            let (world, wrong) = (Arc::clone(world), Arc::clone(&wrong));
+            let (seed, transactions) = (self.seed, transactions.clone());
+            tasks.push(simulation::spawn(&format!("client {number}"), move || {
+                if let Err(what) = Client::new(&world, number, seed).work(transactions) {
+                    wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(what);
+                }
+            }));
+        }
+        let seed = self.seed;
+        if !self.cut.has(Part::Upkeep) {
+            let upkeep = Arc::clone(world);
+            tasks.push(simulation::spawn("upkeep", move || maintain(&upkeep, seed)));
+        }
+        let fills = matches!(self.mood, Mood::Full(None)) && !self.cut.has(Part::Faults);
+        if fills && transactions.start == 0 {
+            let (disk, faults) = (disk.clone(), Arc::clone(&world.faults));
+            tasks.push(simulation::spawn("filler", move || fill(&disk, &faults, seed)));
+        }
+        tasks.into_iter().for_each(simulation::join);
+        let wrong = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// Closes the store and opens it in version 2 of its formats. A store that met a fault may not close: it stays.
+    fn move_formats(
+        &self,
+        world: Arc<World>,
+        disk: &FaultyDisk,
+        faults: &Arc<Faults>,
+    ) -> Result<Arc<World>, String> {
+        if faults.were_told() {
+            return Ok(world);
+        }
+        faults.allow(0);
+        let world = Arc::try_unwrap(world).map_err(|_| "somebody still has the world".to_string())?;
+        let World { db, families, history, .. } = world;
+        drop(families);
+        close(db)?;
+        let opened = self.open_with(disk, faults, FormatVersion::Two);
+        let db = opened.map_err(|error| format!("the store does not move: {error}"))?;
+        self.check_formats(disk)?;
+        hit("move between transactions");
+        self.allow(faults);
+        self.world(db, faults, &history)
     }
 
     /// Before some call to the disk: the disk as a crash leaves it, and what is owed then. The life goes on alongside.
@@ -279,8 +370,10 @@ impl Program {
             return self.after_lie(&disk, history).map_err(told);
         }
         let mut random = Random::new(self.seed, 5);
-        let open = |disk: &FaultyDisk, faults: &Arc<Faults>| self.open_with(disk, faults);
+        let least = self.formats().later();
+        let open = |disk: &FaultyDisk, faults: &Arc<Faults>| self.open_with(disk, faults, least);
         let (disk, db) = recovery::open(crash, disk, &mut random, &open).map_err(told)?;
+        self.check_formats(&disk).map_err(told)?;
         self.decide(&db).map_err(told)?;
         for number in 0..self.families {
             db.verify(&*self.family(&db, number)?).map_err(|error| told(format!("verification: {error}")))?;

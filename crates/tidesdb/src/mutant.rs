@@ -42,6 +42,9 @@ mutants! {
     NewManifestUnsynced: "a new manifest is not synced before it is in force",
     CurrentUnsynced: "CURRENT is renamed into place before it is synced",
     CurrentDirUnsynced: "the new name of CURRENT is not synced",
+    MoveUnsynced: "a new manifest of version 2 is not synced before it is in force",
+    FilesBeforeManifest: "tables and log of version 2 come under a manifest of version 1",
+    MovesBack: "an opening that does not ask for version 2 takes a store back to version 1",
     UnlinkedBeforeEdit: "inputs of a merge are unlinked before the edit without them",
     FlushUnsynced: "the table files of a flush are not synced",
     FlushSyncErrorIgnored: "a failed sync of a flush's table file counts as one",
@@ -50,6 +53,9 @@ mutants! {
     MergeDirUnsynced: "the directory entries of a merge's table files are not synced",
     RunUnsynced: "the runs of a spilled transaction are not synced by its prepare",
     RunDirUnsynced: "the directory entries of a spilled transaction's runs are not synced",
+    // Tables.
+    PaddingCounted: "padding counts as bytes of data blocks",
+    ExtensionUnchecked: "the checksum of a footer's extension is not looked at",
     // Recovery.
     ReplaySkipsFirst: "recovery takes the first commit after the flushed ones for a flushed one",
     ReplayLosesRuns: "recovery unlinks the runs that the log names",

@@ -1,5 +1,5 @@
 //! The writer of one table. Entries come in order, and blocks are written as they fill. Index partitions and
-//! filters stay in memory until the end, so that data blocks are adjacent.
+//! filters stay in memory until the end, so that nothing but padding stands between data blocks.
 
 use std::mem;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, u64_at};
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, MemoryGauge};
+use crate::mutant::{self, Mutant};
 use crate::options::{Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 
@@ -286,7 +287,8 @@ impl SsTableWriter {
         self.cut_block(None)?;
         self.cut_partition();
         self.properties.max_key = mem::take(&mut self.last_key);
-        self.properties.data_bytes = self.bytes_written() - self.padding;
+        let padding = if mutant::is(Mutant::PaddingCounted) { 0 } else { self.padding };
+        self.properties.data_bytes = self.bytes_written() - padding;
 
         let filters = mem::replace(&mut self.filter, FilterBuilder::new(0, 0)).finish();
         let mut footer = Footer {

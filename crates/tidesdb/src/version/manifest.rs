@@ -119,7 +119,8 @@ impl ManifestWriter {
         let allocated = reserved(len);
         file.allocate(allocated)?;
         file.write_at(&bytes, 0)?;
-        if !mutant::is(Mutant::NewManifestUnsynced) {
+        let moves_unsynced = format == FormatVersion::Two && mutant::is(Mutant::MoveUnsynced);
+        if !mutant::is(Mutant::NewManifestUnsynced) && !moves_unsynced {
             file.sync_data()?;
         }
         disk.sync_dir(dir)?;

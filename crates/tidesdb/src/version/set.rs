@@ -21,7 +21,7 @@ use crate::host::{HashMap, HashSet};
 use crate::io::{DirectoryLock, Disk};
 use crate::mutant::{self, Mutant};
 use crate::options::FormatVersion;
-use crate::sync::Mutex;
+use crate::sync::{note, Mutex};
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
 
@@ -209,7 +209,11 @@ impl VersionSet {
         let read_only = matches!(purpose, OpenFor::Read | OpenFor::Salvage);
         let writer = Writer {
             manifest: None,
-            format: if read_only { format } else { format.max(least) },
+            format: match (read_only, mutant::is(Mutant::MovesBack)) {
+                (true, _) => format,
+                (false, true) => least,
+                (false, false) => format.max(least),
+            },
             state,
             files,
             dropped: HashSet::default(),
@@ -236,9 +240,12 @@ impl VersionSet {
             let mut writer = set.writer.lock();
             writer.state.epoch += 1;
             set.take_over(&mut writer, current)?;
-            let format = writer.format;
+            let reached = writer.format;
             drop(writer);
-            set.format = format;
+            if current.is_some() && reached > format {
+                note("edit: higher format");
+            }
+            set.format = reached;
         }
         Ok(set)
     }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use super::obsolete::Obsolete;
 use super::{VersionSet, Writer};
 use crate::error::{Error, Result};
-use crate::options::LogLevel;
+use crate::mutant::{self, Mutant};
+use crate::options::{FormatVersion, LogLevel};
 use crate::sync::note;
 use crate::types::FileNo;
 use crate::version::edit::{Edit, NewFile, NewTable};
@@ -98,7 +99,8 @@ impl VersionSet {
         note("edit: new manifest");
         let number = self.new_file_number();
         let snapshot = self.snapshot(writer);
-        let created = ManifestWriter::create(&*self.disk, &self.dir, number, writer.format, &snapshot);
+        let format = if mutant::is(Mutant::FilesBeforeManifest) { FormatVersion::One } else { writer.format };
+        let created = ManifestWriter::create(&*self.disk, &self.dir, number, format, &snapshot);
         let is_unnamed = created.is_err();
         let made =
             created.and_then(|made| manifest::set_current(&*self.disk, &self.dir, number).map(|()| made));

@@ -1,0 +1,123 @@
+//! The formats of a store in a program, and what holds of its files: none is of a version above the manifest's, and a
+//! flipped bit of a table is found.
+
+use std::path::{Path, PathBuf};
+
+use tidesdb_simulated::internal::cache::BlockCache;
+use tidesdb_simulated::internal::io::faulty::Crash;
+use tidesdb_simulated::internal::io::FaultyDisk;
+use tidesdb_simulated::internal::table::{SsTable, TableStore};
+use tidesdb_simulated::FormatVersion;
+
+use crate::random::Random;
+
+/// Bytes of a footer.
+const FOOTER: usize = 128;
+
+/// Bytes of a footer with its extension.
+const LONG_FOOTER: u64 = 192;
+
+/// Versions of a store's formats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Formats {
+    /// Version 1.
+    One,
+    /// Version 2 from the begin on; later openings do not ask for it.
+    Two,
+    /// Version 1, and version 2 from a later opening on.
+    Move,
+}
+
+impl Formats {
+    /// Those of a seed.
+    pub fn of(random: &mut Random) -> Formats {
+        random.pick(&[Formats::One, Formats::One, Formats::Two, Formats::Move, Formats::Move])
+    }
+
+    /// The version that the store begins in.
+    pub fn first(self) -> FormatVersion {
+        if self == Formats::Two {
+            FormatVersion::Two
+        } else {
+            FormatVersion::One
+        }
+    }
+
+    /// The least version that later openings ask for.
+    pub fn later(self) -> FormatVersion {
+        if self == Formats::Move {
+            FormatVersion::Two
+        } else {
+            FormatVersion::One
+        }
+    }
+
+    /// The version after a later opening on a disk with room.
+    pub fn reached(self) -> FormatVersion {
+        self.first().max(self.later())
+    }
+}
+
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+/// Where the last table of a file has its footer; `None`: the file is not finished.
+fn last_footer(bytes: &[u8]) -> Option<usize> {
+    bytes.len().checked_sub(FOOTER).filter(|at| bytes[*at..].starts_with(b"TDBTABLE"))
+}
+
+/// The store's files with such names, and their bytes. A disk lists them in any order.
+fn files(disk: &FaultyDisk, extension: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths = disk.files();
+    paths.retain(|path| path.extension().is_some_and(|found| found == extension));
+    paths.sort();
+    paths.into_iter().filter_map(|path| Some((path.clone(), disk.contents(&path)?))).collect()
+}
+
+/// The version of the manifest in force. No table and no segment of the log may have a higher one.
+pub fn check(disk: &FaultyDisk, dir: &Path) -> Result<u32, String> {
+    let read = |name: &str| disk.contents(&dir.join(name)).ok_or_else(|| format!("there is no {name}"));
+    let current = String::from_utf8_lossy(&read("CURRENT")?).into_owned();
+    let manifest = number_at(&read(current.split(' ').next().unwrap_or_default())?, 8);
+    let above = |(path, version): (PathBuf, u32)| match version > manifest {
+        true => Err(format!("{} has version {version}, the manifest {manifest}", path.display())),
+        false => Ok(()),
+    };
+    let tables = files(disk, "sst")
+        .into_iter()
+        .filter_map(|(path, bytes)| last_footer(&bytes).map(|footer| (path, number_at(&bytes, footer + 8))));
+    let log = files(disk, "wal").into_iter().filter(|(_, bytes)| bytes.starts_with(b"TIDESWAL"));
+    tables.chain(log.map(|(path, bytes)| (path, number_at(&bytes, 8)))).try_for_each(above)?;
+    Ok(manifest)
+}
+
+/// Flips a bit of a table on a copy of the disk: whoever reads all of the table finds it. False: there is no table.
+pub fn damage(disk: &FaultyDisk, random: &mut Random) -> Result<bool, String> {
+    let disk = disk.crash(Crash::Kill);
+    let mut tables = files(&disk, "sst");
+    tables.retain(|(_, bytes)| last_footer(bytes).is_some());
+    if tables.is_empty() {
+        return Ok(false);
+    }
+    let (path, bytes) = &tables[random.below(tables.len() as u64) as usize];
+    let footer = bytes.len() - FOOTER;
+    let table_len = u64::from(number_at(bytes, footer + 24)).min(bytes.len() as u64);
+    // Half of them in the footer, which tells of all the rest.
+    let most = if random.one_in(2) { table_len.min(LONG_FOOTER) } else { table_len };
+    let at = bytes.len() as u64 - 1 - random.below(most);
+    let bit = random.below(8) as u8;
+    disk.flip_bit(path, at, bit);
+    let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+    let number = number.ok_or_else(|| format!("{} has no number", path.display()))?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let files = TableStore::new(disk.shared(), dir, 8);
+    let found = SsTable::find_all(&files, &BlockCache::new(64 << 10), number);
+    let is_whole = found.is_ok_and(|found| {
+        found.damage.is_empty() && found.tables.iter().all(|table| table.verify().is_ok())
+    });
+    match is_whole {
+        true => Err(format!("nobody finds that bit {bit} at {at} of {} is flipped", path.display())),
+        false => Ok(true),
+    }
+}
