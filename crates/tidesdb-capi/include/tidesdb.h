@@ -601,7 +601,8 @@ int tidesdb_write(tidesdb_txn *txn, const tidesdb_op *ops, size_t count, size_t 
  *
  * Families must be empty, deleted rows included: truncate them, or make new ones. Rows out of the order of their keys
  * are sorted on disk, family by family, which writes them twice or more. From its first row on a family is locked as a
- * whole, against its other writers and locking readers, for at most TIDESDB_NO_TIMEOUT. */
+ * whole, against its other writers and locking readers. The wait for that lock has no limit but tidesdb_ingest_kill(): a
+ * thread whose own transaction has locks in the family waits for itself, so end that one first. */
 
 enum {
   /* no locks: for families that nobody sees. Until the load has finished nobody else may write there, or deleted rows

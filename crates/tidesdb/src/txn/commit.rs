@@ -28,7 +28,7 @@ const LARGE_BATCH: usize = if cfg!(simulation) { 4 << 10 } else { 1 << 20 };
 pub(crate) const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// Commits between two checks of the snapshot slots.
-const OLDEST_SNAPSHOT_EVERY: u64 = if cfg!(simulation) { 4 } else { 32 };
+const OLDEST_SNAPSHOT_EVERY: u64 = if cfg!(simulation) { 2 } else { 32 };
 
 /// The clock is read for one commit in so many, by its sequence number.
 pub(crate) const COMMITS_PER_SAMPLE: u64 = 64;
@@ -153,12 +153,17 @@ impl Transactions {
             return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
         }
         let id = self.store.new_transaction_id();
-        let mut prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
+        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
         self.prepared.insert_ownerless(id, self.store.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
         if let Err(error) = self.store.wal.wait_written_unless_full(ticket) {
-            self.withdraw(id, &batch, prepared.reservation.take(), &error);
+            // No marker follows: a recovery that finds the batch drops it, and never looks at its runs. A full
+            // disk gets their space back now.
+            self.prepared.remove(id);
+            if let Some(runs) = batch.runs() {
+                runs.give_up(&self.store.versions);
+            }
             return Err(error);
         }
         Ok(prepared)
@@ -368,16 +373,21 @@ impl Transactions {
         let Some(reservation) = prepared.reservation.take() else { return };
         let form = prepared.form;
         if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), form) {
-            return self.order_runs(id, &prepared.batch, runs, reservation);
+            self.order_runs(id, &prepared.batch, runs, reservation);
+        } else {
+            let batch = prepared.batch.clone();
+            self.store.pipeline.order(&prepared.batch, move |seq, memtable| match form {
+                Form::Whole(None) => self.store.wal.enqueue(reservation, Record::Commit { seq, batch }),
+                Form::Whole(Some(ddl)) => {
+                    self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch })
+                }
+                Form::Marker(txn) => self.decide_into(txn, memtable.id(), || {
+                    self.store.wal.enqueue(reservation, Record::Marker { txn, seq })
+                }),
+            });
         }
-        let batch = prepared.batch.clone();
-        self.store.pipeline.order(&prepared.batch, move |seq, memtable| match form {
-            Form::Whole(None) => self.store.wal.enqueue(reservation, Record::Commit { seq, batch }),
-            Form::Whole(Some(ddl)) => self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch }),
-            Form::Marker(txn) => self.decide_into(txn, memtable.id(), || {
-                self.store.wal.enqueue(reservation, Record::Marker { txn, seq })
-            }),
-        });
+        #[cfg(simulation)]
+        prepared.seq().into_iter().for_each(crate::sync::scheduler::note_place);
     }
 
     /// Orders a transaction with changes in `runs`, and rotates the memtable in the same step. Earlier

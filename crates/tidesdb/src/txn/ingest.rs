@@ -1,8 +1,8 @@
 //! Loads: finished tables of empty families enter the store in one commit, past log and memtable
 //! (`docs/protocols.md` 5.5).
 //!
-//! Entries in the order of their keys go straight into tables, each as large as an output of a merge. The
-//! first one out of order ends that for its family. From then on its entries are sorted like the changes of a
+//! Entries in the order of their keys go straight into tables, each as large as an output of a merge, and in
+//! large loads larger. The first one out of order ends that for its family. From then on its entries are sorted like the changes of a
 //! large transaction ([`spill`](crate::txn::spill)): in memory up to its bound, then in runs. The end merges
 //! them with the tables written before.
 //!
@@ -40,6 +40,13 @@ use crate::wal::WaitLimit;
 
 /// Bytes of a value above which it is written from the caller's memory, without a copy.
 const LARGE_VALUE: usize = 1 << 20;
+
+/// Tables after which those that follow are twice as large, up to `MOST_DOUBLINGS` times. The log names all
+/// tables of a load in one record, and until its edit a scan reads each as a run.
+const TABLES_BEFORE_LARGER: usize = 64;
+
+/// See [`TABLES_BEFORE_LARGER`].
+const MOST_DOUBLINGS: u32 = 5;
 
 /// The options of a load.
 #[derive(Clone, Copy, Debug, Default)]
@@ -314,7 +321,7 @@ struct LoadTables {
     versions: Arc<VersionSet>,
     family: FamilyId,
     options: SsTableOptions,
-    /// Bytes from which on a table ends.
+    /// Bytes from which on one of the first tables ends.
     cut_at: u64,
     writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
     /// Synced.
@@ -340,7 +347,9 @@ impl LoadTables {
     }
 
     fn add(&mut self, key: &[u8], entry: Entry<'_>, more: Pieces<'_>) -> Result<()> {
-        if self.writing.as_ref().is_some_and(|(_, _, writer)| writer.estimated_len() >= self.cut_at) {
+        let doublings = ((self.done.len() / TABLES_BEFORE_LARGER) as u32).min(MOST_DOUBLINGS);
+        let cut_at = self.cut_at.saturating_mul(1 << doublings);
+        if self.writing.as_ref().is_some_and(|(_, _, writer)| writer.estimated_len() >= cut_at) {
             self.end_table()?;
         }
         if self.writing.is_none() {
@@ -414,6 +423,7 @@ mod tests {
 
     use super::*;
     use crate::db::Db;
+    use crate::io::faulty::{Crash, Failure, Fault, Op};
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::ReadMode;
@@ -483,7 +493,7 @@ mod tests {
                 false => db.flush().expect("flushes"),
                 true => {
                     drop((txn, db));
-                    (db, family) = store(&disk.crash(crate::io::faulty::Crash::Kill));
+                    (db, family) = store(&disk.crash(Crash::Kill));
                     txn = db.transaction();
                 }
             }
@@ -502,6 +512,44 @@ mod tests {
         }
     }
 
+    /// The names of all stand in one record of the log.
+    #[test]
+    fn the_tables_of_a_large_load_grow() {
+        let disk = FaultyDisk::new(1);
+        let (db, family) = store(&disk);
+        let mut loading = load(&db, &family, 20_000);
+        let runs = loading.seal().expect("seals");
+        let lens: Vec<u64> = runs.live_files().iter().map(|file| file.len()).collect();
+        let longest = |tables: &[u64]| tables.iter().max().copied().unwrap_or(0);
+        let (first, later) = (longest(&lens[..TABLES_BEFORE_LARGER]), longest(&lens));
+        assert!(
+            lens.len() > 2 * TABLES_BEFORE_LARGER && later > 3 * first,
+            "{}: {first}, {later}",
+            lens.len()
+        );
+    }
+
+    /// The files are gone at once: the disk may be full of them.
+    #[test]
+    fn a_load_whose_names_find_no_room_in_the_log_leaves_nothing() {
+        let disk = FaultyDisk::new(1);
+        let (db, family) = store(&disk);
+        let tables =
+            || disk.files().into_iter().filter(|file| file.extension().is_some_and(|end| end == "sst"));
+        let before = tables().count();
+        let loading = load(&db, &family, 4000);
+        let failure = Failure::Enospc;
+        let (op, times) = (Some(Op::Write), u64::MAX);
+        disk.fail(Fault { op, path: ".wal".into(), skip: 0, times, failure });
+        let done = loading.finish();
+        assert!(matches!(done, Err(Error::DiskFull(_))), "{done:?}");
+        assert_eq!(tables().count(), before);
+        disk.heal();
+        drop((db, family));
+        let (db, family) = store(&disk.crash(Crash::Kill));
+        load(&db, &family, 40).finish().expect("there is room again");
+    }
+
     #[test]
     fn a_load_found_by_recovery_goes_to_the_last_level() {
         let disk = FaultyDisk::new(1);
@@ -511,7 +559,7 @@ mod tests {
         loading.finish().expect("finishes");
         assert!(db.store().versions.current().family(family.id()).is_none(), "nobody flushes");
         drop(db);
-        let (db, family) = store(&disk.crash(crate::io::faulty::Crash::Kill));
+        let (db, family) = store(&disk.crash(Crash::Kill));
         let (runs, deeper) = levels(&db, &family);
         assert!(runs == 0 && deeper > 3, "{runs} runs, {deeper} tables");
     }
