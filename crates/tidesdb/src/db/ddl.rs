@@ -194,6 +194,13 @@ impl Ddl {
         Ok(())
     }
 
+    /// The names that the group changes, each with its family's number afterwards; `None`: it will be free.
+    #[cfg(simulation)]
+    pub fn changes(&self) -> Vec<(Vec<u8>, Option<FamilyId>)> {
+        let number = |planned: &Option<Planned>| planned.as_ref().map(|planned| planned.entry.id);
+        self.names.iter().map(|(name, planned)| (name.clone(), number(planned))).collect()
+    }
+
     /// Makes the group durable, then visible; unread files of dropped families are gone on return.
     pub fn commit(self) -> Result<()> {
         let (maintenance, drops) = (Arc::clone(&self.maintenance), !self.dropped.is_empty());
@@ -272,7 +279,9 @@ impl Ddl {
         }
         if !self.dropped.is_empty() {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
-            if let Err(error) = store.install(Edit { dropped_families, ..Edit::default() }) {
+            // An opening that does not find the record must not take the families for empty ones.
+            let durable_upto = Some(store.wal.durable_lsn());
+            if let Err(error) = store.install(Edit { dropped_families, durable_upto, ..Edit::default() }) {
                 // The log's record was the commit point: the families are gone, whatever the manifest
                 // says, and the next opening takes their tables out of it.
                 store.log(

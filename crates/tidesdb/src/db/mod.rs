@@ -329,6 +329,54 @@ impl Db {
         if let Err(error) = self.maintenance.forget_log() {
             self.store.log(LogLevel::Warn, &format!("the log's files stay listed: {error}"));
         }
+        // Of readers that ended since the last flush, and of jobs that were given up.
+        self.store.unlink_unused();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::io::FaultyDisk;
+    use crate::txn::cursor::Scan;
+    use crate::txn::transaction::TransactionOptions;
+
+    fn open(disk: &FaultyDisk) -> Db {
+        let options = Options { compaction_threads: 0, ..Options::default() };
+        Db::open_on(disk.shared(), "/s", options, None).expect("opens")
+    }
+
+    fn tables(disk: &FaultyDisk) -> BTreeSet<PathBuf> {
+        disk.files().into_iter().filter(|path| path.extension().is_some_and(|end| end == "sst")).collect()
+    }
+
+    /// A reader kept a merge's input, and ended after the last flush: nobody but the close unlinks it.
+    #[test]
+    fn a_close_leaves_no_table_that_nothing_names() {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = db.transaction();
+        for key in [b"a", b"b"] {
+            txn.begin(TransactionOptions::default()).expect("begins");
+            txn.put(&family, key, b"value").expect("puts");
+            txn.commit().expect("commits");
+            db.flush().expect("flushes");
+        }
+        txn.begin(TransactionOptions::default()).expect("begins");
+        let mut cursor = db.cursor(&family);
+        assert!(cursor.seek(&mut txn, &Scan::default()).expect("seeks"));
+        let read = tables(&disk);
+        db.compact(&family).expect("compacts");
+        assert!(read.is_subset(&tables(&disk)), "the reader keeps them");
+        drop((cursor, txn, family));
+        db.close().expect("closes");
+        let left = tables(&disk);
+        let _db = open(&disk);
+        assert_eq!(left.difference(&tables(&disk)).next(), None, "the opening found it useless");
     }
 }
