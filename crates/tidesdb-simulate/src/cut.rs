@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::program::Work;
+
 /// Longest search.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -23,6 +25,8 @@ pub enum Part {
     Sleep,
     /// Changes of coroutines where nobody waits.
     Switches,
+    /// Work of a kind beside the clients.
+    Beside(Work),
     /// A client.
     Client(u64),
     /// A client's transaction.
@@ -40,6 +44,7 @@ impl fmt::Display for Part {
             Part::Formats => write!(f, "formats"),
             Part::Sleep => write!(f, "sleep"),
             Part::Switches => write!(f, "switches"),
+            Part::Beside(work) => f.write_str(work.name()),
             Part::Client(client) => write!(f, "{client}"),
             Part::Transaction(client, transaction) => write!(f, "{client}.{transaction}"),
             Part::Statement(client, transaction, statement) => {
@@ -61,6 +66,9 @@ impl FromStr for Part {
             ("formats", _) => Part::Formats,
             ("sleep", _) => Part::Sleep,
             ("switches", _) => Part::Switches,
+            (name, Err(_)) if Work::by_name(name).is_some() => {
+                Part::Beside(Work::by_name(name).ok_or("no work")?)
+            }
             (_, Ok([client])) => Part::Client(*client),
             (_, Ok([client, transaction])) => Part::Transaction(*client, *transaction),
             (_, Ok([client, transaction, statement])) => Part::Statement(*client, *transaction, *statement),
@@ -151,6 +159,9 @@ pub fn shrink(
         let parts = [Part::Faults, Part::Crash, Part::Upkeep, Part::Sleep, Part::Switches, Part::Formats];
         for part in parts {
             changed |= attempt(&[part]);
+        }
+        for work in Work::ALL {
+            changed |= attempt(&[Part::Beside(work)]);
         }
         for client in 0..clients {
             changed |= attempt(&[Part::Client(client)]);

@@ -62,7 +62,7 @@ impl SwitchingDisk {
     /// A call of this kind begins.
     fn call(&self, op: Op, path: &Path) {
         pass();
-        self.faults.call();
+        self.faults.call(op, path);
         self.fail(op, path);
     }
 }

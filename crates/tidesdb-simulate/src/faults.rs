@@ -75,11 +75,22 @@ struct State {
     /// Faults to come.
     left: u64,
     hits: u64,
-    /// To be done at a call, after so many.
-    moment: Option<(u64, Moment)>,
+    /// To be done at one of these, after so many.
+    moment: Option<(Occasion, u64, Moment)>,
 }
 
-/// See [`Faults::after_calls`].
+/// A place in the course of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Occasion {
+    /// Before a call of the disk.
+    Call,
+    /// Before such a call for a part of the store.
+    CallOf(Op, Area),
+    /// After the answer to a commit.
+    Answer,
+}
+
+/// See [`Faults::after`].
 struct Moment(Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Moment {
@@ -142,22 +153,37 @@ impl Faults {
         self.with(|state| state.left = most);
     }
 
-    /// Does something before the call after so many.
-    pub fn after_calls(&self, calls: u64, what: impl FnOnce() + Send + 'static) {
-        self.with(|state| state.moment = Some((calls, Moment(Box::new(what)))));
+    /// Does something at the occasion after so many others of its kind.
+    pub fn after(&self, occasion: Occasion, others: u64, what: impl FnOnce() + Send + 'static) {
+        self.with(|state| state.moment = Some((occasion, others, Moment(Box::new(what)))));
     }
 
     /// A call comes.
-    pub fn call(&self) {
-        let now = self.with(|state| match &mut state.moment {
-            Some((0, _)) => state.moment.take(),
-            Some((calls, _)) => {
-                *calls -= 1;
-                None
-            }
-            None => None,
+    pub fn call(&self, op: Op, path: &Path) {
+        self.come(|occasion| match occasion {
+            Occasion::Call => true,
+            Occasion::CallOf(of, area) => of == op && area == Area::of(path),
+            Occasion::Answer => false,
         });
-        if let Some((_, Moment(what))) = now {
+    }
+
+    /// A commit was answered.
+    pub fn answered(&self) {
+        self.come(|occasion| occasion == Occasion::Answer);
+    }
+
+    fn come(&self, is_one: impl FnOnce(Occasion) -> bool) {
+        let now = self.with(|state| match &mut state.moment {
+            Some((occasion, left, _)) if is_one(*occasion) => match left.checked_sub(1) {
+                Some(fewer) => {
+                    *left = fewer;
+                    None
+                }
+                None => state.moment.take(),
+            },
+            _ => None,
+        });
+        if let Some((_, _, Moment(what))) = now {
             what();
         }
     }
@@ -168,7 +194,7 @@ impl Faults {
             state.left = 0;
             state.moment.take()
         });
-        if let Some((_, Moment(what))) = now {
+        if let Some((_, _, Moment(what))) = now {
             what();
         }
     }

@@ -1,84 +1,67 @@
-//! The history of a run, and the model that it is compared with: commits in their order, and each answer with the
-//! sequence at which it was read. All is checked at the end, when every commit has its place.
+//! The history of a run: commits in their order, and each answer with the sequence at which it was read. All is
+//! checked at the end, when every commit has its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-/// A key of a family, by the family's number in the program.
-pub type Place = (usize, Vec<u8>);
-/// A value; `None`: the key does not exist.
-pub type Value = Option<Vec<u8>>;
-
-/// A commit that has, or may have, a place in the order.
-#[derive(Debug)]
-struct Commit {
-    seq: u64,
-    writes: BTreeMap<Place, Value>,
-    proofs: Proofs,
-    /// The transaction's kind, for messages.
-    kind: String,
-}
-
-/// What a transaction knows of the place before its own.
-#[derive(Debug, Default)]
-pub struct Proofs {
-    /// Values that a locking read gave before they were changed.
-    pub replaced: BTreeMap<Place, Value>,
-    /// Ranges that it keeps as it has read them.
-    pub ranges: Vec<Range>,
-    /// The snapshot that its changes must not have passed.
-    pub snapshot: Option<u64>,
-}
-
-/// A range that a locking scan has read.
-#[derive(Debug)]
-pub struct Range {
-    /// The family's number.
-    pub family: usize,
-    /// Its first key.
-    pub from: Vec<u8>,
-    /// The key that ends it.
-    pub to: Vec<u8>,
-    /// Its rows.
-    pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Keys of the family that the transaction had changed before: nothing is known of them.
-    pub own: BTreeSet<Vec<u8>>,
-}
+use crate::branches::Branches;
+use crate::model::{
+    apply, difference, first_difference, is_content, names_at, shown, value, Commit, Content, Life, Lives,
+    Names, Place, Range, Seen, Value, Versions,
+};
 
 /// A read at a snapshot.
 #[derive(Debug)]
 struct Read {
     seq: u64,
     place: Place,
-    got: Value,
-    client: usize,
+    got: Seen,
+    by: String,
 }
 
-/// A scan at a snapshot, of all keys between two.
+/// A scan at a snapshot.
 #[derive(Debug)]
 struct Scanned {
     seq: u64,
-    family: usize,
-    from: Vec<u8>,
-    got: Vec<(Vec<u8>, Vec<u8>)>,
+    range: Range,
     /// Own changes of the transaction.
     own: BTreeMap<Place, Value>,
-    client: usize,
+    by: String,
+}
+
+/// A copy of the store as it stood after one commit.
+#[derive(Debug)]
+struct Frozen {
+    seq: u64,
+    content: Content,
+    /// Prepared transactions that were committed in it since.
+    committed: Vec<Vec<u8>>,
+}
+
+/// The prepared transactions that a copy listed, and all as they stood just before and after it was fixed.
+#[derive(Debug)]
+struct Listed {
+    seq: u64,
+    xids: Vec<Vec<u8>>,
+    before: Branches,
+    after: Branches,
 }
 
 #[derive(Debug, Default)]
 struct State {
     commits: Vec<Commit>,
+    /// The families' names after each change of the dictionary, by its place.
+    names: BTreeMap<u64, Names>,
+    /// Where families were kept from older snapshots: their rows from before conflict with none.
+    bumps: BTreeSet<(Life, u64)>,
     reads: Vec<Read>,
     scans: Vec<Scanned>,
-    /// Commits that were acknowledged as durable.
+    frozen: Vec<Frozen>,
+    listed: Vec<Listed>,
+    /// Places that were acknowledged as durable, and all that were answered.
     durable: BTreeSet<u64>,
-    /// The newest commit that was answered, durable or not.
-    answered: u64,
-    /// Highest sequence of a commit that has begun to be ordered, acknowledged or not.
-    highest: u64,
-    /// Changes of commits under way whose place is not known, by their client.
-    pending: BTreeMap<usize, BTreeMap<Place, Value>>,
+    answered: BTreeSet<u64>,
+    branches: Branches,
 }
 
 /// See the module's comment. Shared by the clients of a run.
@@ -86,10 +69,31 @@ struct State {
 pub struct History(Mutex<State>);
 
 /// What a crash at some moment must and may leave.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Owed {
-    /// All commits up to this one were acknowledged as durable.
-    pub durable: u64,
+    /// All commits up to this one must be there.
+    pub upto: u64,
+    /// Prepared transactions, as they stood.
+    pub branches: Branches,
+}
+
+impl State {
+    fn sort(&mut self) {
+        self.commits.sort_by_key(|commit| commit.seq);
+    }
+
+    fn lives_at(&self, seq: u64) -> Lives<'_> {
+        let mut lives = Lives::new();
+        self.commits.iter().filter(|c| c.seq <= seq).for_each(|c| apply(&mut lives, &c.writes));
+        lives
+    }
+
+    /// The place at which a family was dropped.
+    fn dropped_at(&self, life: Life) -> u64 {
+        let gone = |names: &Names| !names.values().any(|known| *known == life);
+        let mut later = self.names.iter().skip_while(|(_, names)| gone(names));
+        later.find(|(_, names)| gone(names)).map_or(u64::MAX, |(seq, _)| *seq)
+    }
 }
 
 impl History {
@@ -97,129 +101,123 @@ impl History {
         use_it(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// A commit is about to be ordered.
-    pub fn begin_commit(&self, client: usize, writes: &BTreeMap<Place, Value>) {
-        self.with(|state| state.pending.insert(client, writes.clone()));
+    /// A commit has its place.
+    pub fn ordered(&self, commit: Commit) {
+        self.with(|state| state.commits.push(commit));
     }
 
-    /// It has its place.
-    pub fn ordered(&self, client: usize, seq: u64, proofs: Proofs, kind: String) {
+    /// The families' names after a change of the dictionary; answered, it is durable.
+    pub fn renamed(&self, seq: u64, names: Names, is_answered: bool) {
         self.with(|state| {
-            let writes = state.pending.remove(&client).unwrap_or_default();
-            state.highest = state.highest.max(seq);
-            state.commits.push(Commit { seq, writes, proofs, kind });
+            state.names.insert(seq, names);
+            if is_answered {
+                state.durable.insert(seq);
+            }
         });
     }
 
-    /// It was refused before it had one.
-    pub fn refused(&self, client: usize) {
-        self.with(|state| state.pending.remove(&client));
+    /// From this place on a family is kept from older snapshots.
+    pub fn bumped(&self, life: Life, seq: u64) {
+        self.with(|state| state.bumps.insert((life, seq)));
     }
 
-    /// It was answered: from now on snapshots show it, and the death of the process does not take it back.
-    pub fn answer(&self, seq: u64) {
-        self.with(|state| state.answered = state.answered.max(seq));
+    /// A commit was answered.
+    pub fn answered(&self, seq: u64, durable: bool) {
+        self.with(|state| {
+            state.answered.insert(seq);
+            if durable {
+                state.durable.insert(seq);
+            }
+        });
     }
 
-    /// The newest commit that was answered.
-    pub fn answered(&self) -> u64 {
-        self.with(|state| state.answered)
+    /// The last answered commit: what is made durable from now on has it.
+    pub fn last_answered(&self) -> u64 {
+        self.with(|state| state.answered.last().copied().unwrap_or(0))
     }
 
-    /// It was acknowledged as durable.
-    pub fn acknowledged(&self, seq: u64) {
+    /// All commits up to this one are durable.
+    pub fn durable_upto(&self, seq: u64) {
         self.with(|state| state.durable.insert(seq));
     }
 
+    /// Uses the prepared transactions.
+    pub fn branches<T>(&self, use_them: impl FnOnce(&mut Branches) -> T) -> T {
+        self.with(|state| use_them(&mut state.branches))
+    }
+
     /// A value that was read at a snapshot.
-    pub fn read(&self, client: usize, seq: u64, place: Place, got: Value) {
-        self.with(|state| state.reads.push(Read { seq, place, got, client }));
+    pub fn read(&self, by: &str, seq: u64, place: Place, got: Seen) {
+        self.with(|state| state.reads.push(Read { seq, place, got, by: by.into() }));
     }
 
-    /// Rows that were read at a snapshot, from a key on to the end.
-    pub fn scanned(
-        &self,
-        client: usize,
-        seq: u64,
-        (family, from): (usize, Vec<u8>),
-        got: Vec<(Vec<u8>, Vec<u8>)>,
-        own: BTreeMap<Place, Value>,
-    ) {
-        self.with(|state| state.scans.push(Scanned { seq, family, from, got, own, client }));
+    /// Rows that were read at a snapshot.
+    pub fn scanned(&self, by: &str, seq: u64, range: Range, own: BTreeMap<Place, Value>) {
+        self.with(|state| state.scans.push(Scanned { seq, range, own, by: by.into() }));
     }
 
-    /// What a crash now must and may leave: after the death of the process alone all that was answered.
-    pub fn owed(&self, is_kill: bool) -> Owed {
+    /// The content of a copy, and the prepared transactions that were committed there.
+    pub fn copied(&self, seq: u64, content: Content, committed: Vec<Vec<u8>>) {
+        self.with(|state| state.frozen.push(Frozen { seq, content, committed }));
+    }
+
+    /// The prepared transactions that a copy of a commit listed, which was fixed between two moments.
+    pub fn listed_in_copy(&self, seq: u64, xids: Vec<Vec<u8>>, before: Branches, after: Branches) {
+        self.with(|state| state.listed.push(Listed { seq, xids, before, after }));
+    }
+
+    /// What a crash now must and may leave; `written`: all that was written stays.
+    pub fn owed(&self, written: bool) -> Owed {
         self.with(|state| {
             let durable = state.durable.last().copied().unwrap_or(0);
-            Owed { durable: if is_kill { state.answered } else { durable } }
+            let answered = state.answered.last().copied().filter(|_| written).unwrap_or(0);
+            Owed { upto: durable.max(answered), branches: state.branches.clone() }
         })
     }
 
     /// Checks all that was recorded; what is wrong.
     pub fn check(&self) -> Result<(), String> {
         self.with(|state| {
-            state.commits.sort_by_key(|commit| commit.seq);
-            let versions = versions(&state.commits)?;
-            let at = |place: &Place, seq: u64| newest(&versions, place, seq);
-            for read in &state.reads {
-                let expected = at(&read.place, read.seq);
-                if expected != read.got.as_ref() {
-                    return Err(format!(
-                        "client {} read {} at {} and got {}, must be {}",
-                        read.client,
-                        shown(&read.place.1),
-                        read.seq,
-                        value(read.got.as_ref()),
-                        value(expected)
-                    ));
-                }
+            state.sort();
+            let versions = Versions::of(&state.commits)?;
+            state.reads.iter().try_for_each(|read| check_read(&versions, read))?;
+            state.scans.iter().try_for_each(|scan| check_scan(&versions, scan))?;
+            state.commits.iter().try_for_each(|commit| check_commit(&versions, commit, state))?;
+            for Listed { seq, xids, before, after } in &state.listed {
+                let checked = state.branches.check(xids, (*seq, *seq), before, after);
+                checked.map_err(|what| format!("in a backup of commit {seq}, {what}"))?;
             }
-            for scan in &state.scans {
-                check_scan(&versions, scan)?;
-            }
-            for commit in &state.commits {
-                check_commit(&versions, commit)?;
-            }
-            Ok(())
+            state.frozen.iter().try_for_each(|frozen| state.check_frozen(frozen))
         })
     }
 
-    /// The rows of a family after the commits up to `seq`.
-    fn rows_at(commits: &[Commit], family: usize, seq: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut rows: BTreeMap<&[u8], &Value> = BTreeMap::new();
-        for commit in commits.iter().filter(|commit| commit.seq <= seq) {
-            for ((of, key), value) in commit.writes.iter().filter(|((of, _), _)| *of == family) {
-                debug_assert_eq!(*of, family);
-                rows.insert(key, value);
-            }
-        }
-        rows.into_iter().filter_map(|(key, value)| Some((key.to_vec(), value.clone()?))).collect()
-    }
-
-    /// Whether `rows`, of all families, are what commits up to some place left; the place. Nothing that was acknowledged
-    /// as durable may be missing.
-    pub fn place_of(&self, rows: &[Vec<(Vec<u8>, Vec<u8>)>], owed: &Owed) -> Result<u64, String> {
+    /// The places after which the store was as `content` says, the first and the last. None that must be there may be
+    /// missing.
+    pub fn place_of(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
         self.with(|state| {
-            state.commits.sort_by_key(|commit| commit.seq);
-            let mut places: Vec<u64> = vec![0];
-            places.extend(state.commits.iter().map(|commit| commit.seq));
-            places.retain(|&seq| seq >= owed.durable);
-            if places.is_empty() {
-                places.push(owed.durable);
-            }
-            for &seq in &places {
-                if (0..rows.len()).all(|family| Self::rows_at(&state.commits, family, seq) == rows[family]) {
-                    return Ok(seq);
+            state.sort();
+            let mut places: BTreeSet<u64> = state.commits.iter().map(|commit| commit.seq).collect();
+            places.extend(state.names.keys());
+            places.insert(0);
+            let (mut lives, mut commits) = (Lives::new(), state.commits.iter().peekable());
+            let mut found: Option<(u64, u64)> = None;
+            let (mut least, none) = (String::new(), Names::new());
+            for seq in places {
+                while let Some(commit) = commits.next_if(|commit| commit.seq <= seq) {
+                    apply(&mut lives, &commit.writes);
+                }
+                if seq < owed.upto {
+                    continue;
+                }
+                let names = names_at(&state.names, seq).unwrap_or(&none);
+                if is_content(&lives, names, content) {
+                    found = Some((found.map_or(seq, |(first, _)| first), seq));
+                } else if least.is_empty() {
+                    least = difference(&lives, names, content);
                 }
             }
-            let expected: Vec<_> =
-                (0..rows.len()).map(|family| Self::rows_at(&state.commits, family, owed.durable)).collect();
-            Err(format!(
-                "the rows after a crash are those of no place from {} on; {}",
-                owed.durable,
-                difference(&expected, rows)
-            ))
+            let why = format!("the rows after a crash are those of no place from {} on; {least}", owed.upto);
+            found.ok_or(why)
         })
     }
 
@@ -227,147 +225,118 @@ impl History {
     pub fn cut(&self, place: u64) {
         self.with(|state| {
             state.commits.retain(|commit| commit.seq <= place);
-            state.durable.retain(|&seq| seq <= place);
-            state.reads.clear();
-            state.scans.clear();
-            state.pending.clear();
+            state.names.retain(|seq, _| *seq <= place);
+            state.durable.retain(|seq| *seq <= place);
+            state.answered.retain(|seq| *seq <= place);
+            (state.reads, state.scans, state.frozen, state.listed) = Default::default();
         });
     }
 
-    /// The rows of all families now.
-    pub fn rows(&self, families: usize) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    /// Whether the store is now as all commits left it.
+    pub fn compare(&self, content: &Content) -> Result<(), String> {
         self.with(|state| {
-            state.commits.sort_by_key(|commit| commit.seq);
-            (0..families).map(|family| Self::rows_at(&state.commits, family, u64::MAX)).collect()
+            state.sort();
+            let lives = state.lives_at(u64::MAX);
+            let none = Names::new();
+            let names = names_at(&state.names, u64::MAX).unwrap_or(&none);
+            match is_content(&lives, names, content) {
+                true => Ok(()),
+                false => Err(difference(&lives, names, content)),
+            }
         })
     }
 }
 
-type Versions<'a> = BTreeMap<&'a Place, Vec<(u64, &'a Value)>>;
-
-fn versions(commits: &[Commit]) -> Result<Versions<'_>, String> {
-    let mut versions: Versions<'_> = BTreeMap::new();
-    for pair in commits.windows(2) {
-        if pair[0].seq == pair[1].seq {
-            return Err(format!("two commits have the place {}", pair[0].seq));
+impl State {
+    fn check_frozen(&self, frozen: &Frozen) -> Result<(), String> {
+        let mut lives = self.lives_at(frozen.seq);
+        for xid in &frozen.committed {
+            let writes =
+                self.branches.writes(xid).ok_or_else(|| format!("nobody prepared {}", shown(xid)))?;
+            apply(&mut lives, writes);
+        }
+        let none = Names::new();
+        let names = names_at(&self.names, frozen.seq).unwrap_or(&none);
+        match is_content(&lives, names, &frozen.content) {
+            true => Ok(()),
+            false => {
+                let what = difference(&lives, names, &frozen.content);
+                Err(format!("a backup of commit {} differs: {what}", frozen.seq))
+            }
         }
     }
-    for commit in commits {
-        for (place, value) in &commit.writes {
-            versions.entry(place).or_default().push((commit.seq, value));
-        }
-    }
-    Ok(versions)
 }
 
-fn newest<'a>(versions: &Versions<'a>, place: &Place, seq: u64) -> Option<&'a Vec<u8>> {
-    versions.get(place)?.iter().rev().find(|(at, _)| *at <= seq)?.1.as_ref()
-}
-
-fn check_scan(versions: &Versions<'_>, scan: &Scanned) -> Result<(), String> {
-    let mut expected: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let here = |(family, key): &Place| *family == scan.family && *key >= scan.from;
-    for place in versions.keys().filter(|place| here(place)) {
-        if let Some(value) = newest(versions, place, scan.seq) {
-            expected.insert(place.1.clone(), value.clone());
-        }
-    }
-    for (place, value) in scan.own.iter().filter(|(place, _)| here(place)) {
-        match value {
-            Some(value) => expected.insert(place.1.clone(), value.clone()),
-            None => expected.remove(&place.1),
-        };
-    }
-    let expected: Vec<_> = expected.into_iter().collect();
-    match expected == scan.got {
+fn check_read(versions: &Versions<'_>, read: &Read) -> Result<(), String> {
+    let newest = versions.newest(&read.place, read.seq);
+    match read.got.is(newest) {
         true => Ok(()),
         false => Err(format!(
-            "client {} scanned from {} at {}: {}",
-            scan.client,
-            shown(&scan.from),
-            scan.seq,
-            difference(&[expected], std::slice::from_ref(&scan.got))
+            "{} read {} of family {} at {} (second {}) and got {}, must be {} (expires {})",
+            read.by,
+            shown(&read.place.1),
+            read.place.0,
+            read.seq,
+            read.got.second,
+            value(read.got.value.as_deref()),
+            value(newest.map(|row| &*row.value)),
+            newest.map_or(0, |row| row.expiry)
         )),
     }
 }
 
-fn check_commit(versions: &Versions<'_>, commit: &Commit) -> Result<(), String> {
-    for (place, replaced) in &commit.proofs.replaced {
-        let before = newest(versions, place, commit.seq - 1);
-        if before != replaced.as_ref() {
+fn check_scan(versions: &Versions<'_>, scan: &Scanned) -> Result<(), String> {
+    let expected = versions.range(&scan.range, scan.seq, &scan.own);
+    match expected == scan.range.found.rows {
+        true => Ok(()),
+        false => Err(format!(
+            "{} scanned family {} from {} at {} (second {}): {}",
+            scan.by,
+            scan.range.life,
+            shown(&scan.range.from),
+            scan.seq,
+            scan.range.found.second,
+            first_difference(&expected, &scan.range.found.rows)
+        )),
+    }
+}
+
+/// Locks end with their family: what was committed into a dropped one is nobody's.
+fn check_commit(versions: &Versions<'_>, commit: &Commit, state: &State) -> Result<(), String> {
+    let is_there = |life: Life| state.dropped_at(life) >= commit.seq;
+    let who = || format!("commit {} ({})", commit.seq, commit.kind);
+    for (place, replaced) in commit.replaced.iter().filter(|(place, _)| is_there(place.0)) {
+        let before = versions.newest(place, commit.seq - 1);
+        if !replaced.is(before) {
             return Err(format!(
-                "commit {} ({}) replaced {} of {}, and {} stood there: an update is lost",
-                commit.seq,
-                commit.kind,
-                value(replaced.as_ref()),
+                "{} replaced {} of {} in family {}, and {} stood there: an update is lost",
+                who(),
+                value(replaced.value.as_deref()),
                 shown(&place.1),
-                value(before)
+                place.0,
+                value(before.map(|row| &*row.value))
             ));
         }
     }
-    commit.proofs.ranges.iter().try_for_each(|range| check_range(versions, commit, range))?;
-    let Some(snapshot) = commit.proofs.snapshot else { return Ok(()) };
-    for place in commit.writes.keys() {
-        let between = versions[place].iter().find(|(seq, _)| *seq > snapshot && *seq < commit.seq);
-        if let Some((seq, _)) = between {
+    for range in commit.kept.iter().filter(|range| is_there(range.life)) {
+        if let Err(what) = versions.check_kept(range, commit.seq - 1) {
+            let (who, life, from) = (who(), range.life, shown(&range.from));
             return Err(format!(
-                "commit {} ({}) with a snapshot at {snapshot} wrote over {seq}, of {}",
-                commit.seq,
-                commit.kind,
+                "{who} kept a range of family {life} from {from} on, and it changed: {what}"
+            ));
+        }
+    }
+    let Some(snapshot) = commit.snapshot else { return Ok(()) };
+    for place in commit.writes.keys().filter(|place| is_there(place.0)) {
+        let bumps = state.bumps.range((place.0, 0)..(place.0, commit.seq));
+        let compared_from = bumps.map(|(_, seq)| *seq).max().unwrap_or(0).max(snapshot);
+        if let Some(seq) = versions.between(place, compared_from, commit.seq) {
+            let who = who();
+            return Err(format!(
+                "{who} with a snapshot at {snapshot} wrote over {seq}, of {}",
                 shown(&place.1)
             ));
         }
     }
     Ok(())
-}
-
-/// Nobody's row came into a kept range, or went from it.
-fn check_range(versions: &Versions<'_>, commit: &Commit, range: &Range) -> Result<(), String> {
-    let inside = |(family, key): &Place| {
-        *family == range.family && (&range.from..&range.to).contains(&key) && !range.own.contains(key)
-    };
-    for place in versions.keys().filter(|place| inside(place)) {
-        let (before, read) = (newest(versions, place, commit.seq - 1), range.rows.get(&place.1));
-        if before != read {
-            return Err(format!(
-                "commit {} ({}) kept a range with {} at {}, and {} stood there",
-                commit.seq,
-                commit.kind,
-                value(read),
-                shown(&place.1),
-                value(before)
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn shown(key: &[u8]) -> String {
-    key.escape_ascii().to_string()
-}
-
-fn value(value: Option<&Vec<u8>>) -> String {
-    match value {
-        None => "nothing".into(),
-        Some(value) => format!("'{}' ({} bytes)", value[..value.len().min(24)].escape_ascii(), value.len()),
-    }
-}
-
-/// The first row that differs.
-fn difference(expected: &[Vec<(Vec<u8>, Vec<u8>)>], found: &[Vec<(Vec<u8>, Vec<u8>)>]) -> String {
-    for (family, (expected, found)) in expected.iter().zip(found).enumerate() {
-        let (expected, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            (expected.iter().cloned().collect(), found.iter().cloned().collect());
-        for key in expected.keys().chain(found.keys()) {
-            if expected.get(key) != found.get(key) {
-                return format!(
-                    "family {family}, key {}: {}, must be {}",
-                    shown(key),
-                    value(found.get(key)),
-                    value(expected.get(key))
-                );
-            }
-        }
-    }
-    "the same rows in another order".into()
 }

@@ -1,5 +1,6 @@
 //! The world of a simulated store: time, threads and chance are the scheduler's.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,31 @@ use tidesdb_simulated::simulation::{self, TaskId};
 /// Seconds since 1970 at the begin of a run.
 const EPOCH: u64 = 1_800_000_000;
 
+thread_local! {
+    /// Seconds by which the wall clock was set ahead. A run has one thread.
+    static AHEAD: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Sets the wall clock ahead or back.
+pub fn set_wall(seconds: i64) {
+    AHEAD.set(AHEAD.get() + seconds);
+}
+
+/// A run begins: the wall clock is right.
+pub fn right_wall() {
+    AHEAD.set(0);
+}
+
+/// Seconds since a run's begin.
+pub fn monotonic_seconds() -> u64 {
+    simulation::now_micros() / 1_000_000
+}
+
+/// Seconds since 1970, by the wall clock.
+pub fn wall() -> u64 {
+    (EPOCH + monotonic_seconds()).saturating_add_signed(AHEAD.get())
+}
+
 /// The scheduler's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulatedClock;
@@ -21,7 +47,7 @@ impl Clock for SimulatedClock {
     }
 
     fn unix_seconds(&self) -> u64 {
-        EPOCH + simulation::now_micros() / 1_000_000
+        wall()
     }
 
     fn sleep(&self, time: Duration) {
@@ -62,7 +88,7 @@ impl Spawn for Coroutines {
     }
 
     fn cores(&self) -> usize {
-        2
+        4
     }
 
     fn yield_to_others(&self) {}

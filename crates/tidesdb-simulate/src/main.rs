@@ -3,27 +3,43 @@
 //!
 //! Exit status 1: a seed failed, or a planted fault was not found; 2: the arguments are wrong.
 
+mod backups;
+mod branches;
 mod client;
+mod clocks;
+mod closing;
+mod coordinator;
 mod cut;
+mod ddl;
 mod disk;
+mod ending;
 mod events;
 mod faults;
 mod formats;
 mod history;
 mod host;
+mod load;
+mod model;
 #[cfg(mutants)]
 mod mutants;
+mod options;
+mod program;
 mod random;
+mod reading;
 mod recovery;
 mod run;
+mod shares;
 mod watch;
+mod watcher;
+mod world;
 
-use std::io::{IsTerminal, Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use cut::Cut;
-use run::Program;
+use program::Program;
 
 const USAGE: &str =
     "usage: tidesdb-simulate [--seeds N] [--from SEED] [--cut PARTS] [--json] [--first] [--mutants [--only NAME]]";
@@ -36,6 +52,8 @@ struct Arguments {
     json: bool,
     /// End at the first failure.
     first: bool,
+    /// Of a run in several processes: the end is told to the first.
+    share: bool,
     mutants: bool,
     only: Option<String>,
 }
@@ -47,6 +65,7 @@ fn arguments() -> Result<Arguments, String> {
         cut: Cut::default(),
         json: false,
         first: false,
+        share: false,
         mutants: false,
         only: None,
     };
@@ -61,6 +80,7 @@ fn arguments() -> Result<Arguments, String> {
             "--only" => arguments.only = Some(text()?),
             "--json" => arguments.json = true,
             "--first" => arguments.first = true,
+            "--share" => arguments.share = true,
             "--mutants" => arguments.mutants = true,
             other => return Err(format!("there is no argument {other}")),
         }
@@ -92,61 +112,90 @@ fn again(seed: u64, cut: &Cut) -> String {
     format!("make simulate SEEDS=1 FROM={seed}{cut}")
 }
 
-fn simulate(arguments: &Arguments) -> ExitCode {
-    let (begun, mut steps, mut failed, mut done) = (Instant::now(), 0, 0u64, 0);
+/// Counts of a run.
+#[derive(Default)]
+struct Sums {
+    done: u64,
+    failed: u64,
+    steps: u64,
+    events: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.done += other.done;
+        self.failed += other.failed;
+        self.steps += other.steps;
+        for (kind, times) in other.events {
+            *self.events.entry(kind).or_default() += times;
+        }
+    }
+}
+
+/// Runs the seeds in this process; with `first`, until one fails.
+fn run_seeds(arguments: &Arguments) -> Sums {
+    let mut sums = Sums::default();
     watch::begin();
-    while done < arguments.seeds {
-        let seed = arguments.from + done;
+    for seed in arguments.from..arguments.from + arguments.seeds {
         if arguments.first {
             // Whoever reads this knows the seed of a death, too.
             println!("seed {seed}");
         }
         watch::seed(seed);
         let program = Program::new(seed).without(arguments.cut.clone());
-        let (result, taken) = program.run();
-        steps += taken;
-        done += 1;
+        let (result, steps) = program.run();
+        sums.steps += steps;
+        sums.done += 1;
         if let Err(what) = result {
-            failed += 1;
+            sums.failed += 1;
             let what = watch::panic().unwrap_or(what);
-            if arguments.first || !arguments.cut.is_empty() {
-                println!("seed {seed}: FAILED: {what}; again: {}", again(seed, &arguments.cut));
-            } else {
-                let (cut, what) = program.shrink(what);
-                println!("seed {seed}: FAILED: {what}; again: {}", again(seed, &cut));
-            }
+            let (cut, what) = match arguments.first || !arguments.cut.is_empty() {
+                true => (arguments.cut.clone(), what),
+                false => program.shrink(what),
+            };
+            println!("seed {seed}: FAILED: {what}; again: {}", again(seed, &cut));
             if arguments.first {
                 break;
             }
         }
-        let rate = done as f64 / begun.elapsed().as_secs_f64().max(1e-9);
-        if done % 500 == 0 && std::io::stderr().is_terminal() {
-            eprintln!("{done} of {} seeds, {rate:.0} a second, {failed} failed", arguments.seeds);
-        }
     }
+    sums.events = events::counts().into_iter().collect();
+    sums
+}
+
+fn simulate(arguments: &Arguments) -> ExitCode {
+    let begun = Instant::now();
+    let alone = arguments.first || arguments.share || arguments.seeds == 1 || !arguments.cut.is_empty();
+    let sums = if alone { run_seeds(arguments) } else { shares::run(arguments.from, arguments.seeds) };
     let seconds = begun.elapsed().as_secs_f64();
-    if arguments.json {
-        let events: Vec<String> =
-            events::counts().iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
+    if arguments.share {
+        shares::tell(&sums);
+    } else if arguments.json {
+        let events: Vec<String> = sums.events.iter().map(|(kind, n)| format!("\"{kind}\":{n}")).collect();
         println!(
-            "{{\"seeds\":{done},\"failed\":{failed},\"steps\":{steps},\"seconds\":{seconds:.1},\"events\":{{{}}}}}",
+            "{{\"seeds\":{},\"failed\":{},\"steps\":{},\"seconds\":{seconds:.1},\"events\":{{{}}}}}",
+            sums.done,
+            sums.failed,
+            sums.steps,
             events.join(",")
         );
     } else if !arguments.first {
-        let (hit, never): (Vec<_>, Vec<_>) = events::counts().into_iter().partition(|(_, n)| *n > 0);
+        let (hit, never): (Vec<_>, Vec<_>) = sums.events.iter().partition(|(_, n)| **n > 0);
         hit.iter().for_each(|(kind, n)| println!("{n:12} {kind}"));
         if !never.is_empty() {
-            let names: Vec<String> = never.into_iter().map(|(kind, _)| kind).collect();
+            let names: Vec<&str> = never.into_iter().map(|(kind, _)| kind.as_str()).collect();
             println!("never hit: {}", names.join("; "));
         }
         println!(
-            "simulate: {} passed, {failed} failed, {:.0} programs a second, {:.0} steps each",
-            done - failed,
-            done as f64 / seconds,
-            steps as f64 / done.max(1) as f64
+            "simulate: {} passed, {} failed, {:.0} programs a second in {} processes, {:.0} steps each",
+            sums.done - sums.failed,
+            sums.failed,
+            sums.done as f64 / seconds,
+            if alone { 1 } else { shares::processes() },
+            sums.steps as f64 / sums.done.max(1) as f64
         );
     }
     // A failed run leaves coroutines and their stacks behind: nothing of them is unwound.
     let _ = std::io::stdout().flush();
-    ExitCode::from(u8::from(failed > 0))
+    ExitCode::from(u8::from(sums.failed > 0))
 }

@@ -375,7 +375,7 @@ fn lock_bound(write_buffer_size: usize) -> usize {
     const LOCK_BYTES: usize = 256;
     /// Between the bound and twice as many there is room for two kinds of owners. Some publish their first
     /// locks while others, earlier ones, still write theirs into runs.
-    const LEAST: usize = 8 * 1024;
+    const LEAST: usize = if cfg!(simulation) { 10 } else { 8 * 1024 };
     (write_buffer_size / 2 / LOCK_BYTES).max(LEAST)
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::sync::MutexGuard;
 
 /// Locks of an owner for each addition to the manager's sum. Small transactions never touch the sum.
-const STEP: usize = 1024;
+const STEP: usize = if cfg!(simulation) { 4 } else { 1024 };
 
 /// The distance of an owner, or of all together, to the bounds on locks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -218,6 +218,12 @@ impl ViewSecond {
         second
     }
 
+    /// The view's second, once an entry with an expiry has fixed it.
+    #[cfg(simulation)]
+    pub fn fixed(&self) -> Option<u64> {
+        Some(self.fixed.load(Ordering::Relaxed)).filter(|second| *second != 0)
+    }
+
     /// Ends the view.
     pub fn end(&self, clock: &TtlClock) {
         let fixed = self.fixed.swap(0, Ordering::Relaxed);

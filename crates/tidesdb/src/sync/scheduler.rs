@@ -44,6 +44,8 @@ struct Task {
     timed_out: bool,
     /// Somebody unparked it while it ran.
     unparked: bool,
+    /// Place of the last commit that it ordered.
+    place: Option<u64>,
     /// `None` while it runs, and once it is done.
     coroutine: Option<Generator<'static, (), ()>>,
 }
@@ -212,6 +214,7 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> TaskId {
             state: State::Ready,
             timed_out: false,
             unparked: false,
+            place: None,
             coroutine: Some(coroutine),
         });
         run.tasks.len() - 1
@@ -345,6 +348,25 @@ pub fn note(kind: &'static str) {
 /// The kinds of places that it came to since the last call, and how often.
 pub fn take_notes() -> BTreeMap<&'static str, u64> {
     NOTES.with(|notes| std::mem::take(&mut *notes.borrow_mut()))
+}
+
+/// Time passes at once, as for a machine that was suspended.
+pub fn leap(time: Duration) {
+    with(|run| run.now_us = run.now_us.saturating_add(time.as_micros() as u64));
+}
+
+/// The coroutine has ordered a commit at this place.
+pub fn note_place(seq: u64) {
+    with(|run| {
+        if let Some(task) = run.current {
+            run.tasks[task].place = Some(seq);
+        }
+    });
+}
+
+/// The place of the last commit that the coroutine ordered since it last asked.
+pub fn take_place() -> Option<u64> {
+    with(|run| run.current.and_then(|task| run.tasks[task].place.take())).flatten()
 }
 
 /// A number by the run's seed.

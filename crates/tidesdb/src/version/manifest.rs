@@ -36,9 +36,9 @@ const EDIT_MAGIC: &[u8; 4] = b"EDIT";
 const EDIT_HEADER_LEN: usize = 16;
 
 /// Granularity of the reservation of blocks, in bytes.
-const BLOCK: u64 = 64 << 10;
+const BLOCK: u64 = if cfg!(simulation) { 4 << 10 } else { 64 << 10 };
 /// Reserved bytes beyond the reach of ordinary edits: room for some hundred drops of a family.
-const RESERVE: u64 = 16 << 10;
+const RESERVE: u64 = if cfg!(simulation) { 2 << 10 } else { 16 << 10 };
 
 /// File name of manifest `number`.
 pub fn manifest_name(number: FileNo) -> String {

@@ -36,7 +36,7 @@ use set::obsolete::ObsoleteFiles;
 
 /// Number of shards, by family number. An edit copies this many pointers, and the entries of the shards it
 /// changes (40 each at 10,000 families).
-const SHARDS: usize = 256;
+const SHARDS: usize = if cfg!(simulation) { 4 } else { 256 };
 
 /// A file with tables of some version. Once it is obsolete and the last handle to a table in it is dropped,
 /// its number is queued for [`VersionSet::delete_obsolete`].

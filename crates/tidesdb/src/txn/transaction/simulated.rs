@@ -1,6 +1,6 @@
 //! What the simulation asks of a transaction beyond its clients.
 
-use super::Transaction;
+use super::{ReadMode, Transaction};
 use crate::types::Seq;
 
 impl Transaction {
@@ -12,6 +12,11 @@ impl Transaction {
     /// The place in the order of commits, between `order` and `finish`.
     pub fn ordered_seq(&self) -> Option<Seq> {
         self.outcome.ordered_seq()
+    }
+
+    /// The second of reads in `mode`, if an entry with an expiry has fixed it.
+    pub fn seen_second(&self, mode: ReadMode) -> Option<u64> {
+        self.view_of(mode).fixed()
     }
 
     /// Whether changes have left memory.

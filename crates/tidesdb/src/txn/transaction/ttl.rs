@@ -36,16 +36,21 @@ impl Transaction {
         }
     }
 
-    /// The second of a read in `mode`.
-    pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
+    /// The view of a read in `mode`.
+    pub(super) fn view_of(&self, mode: ReadMode) -> &ViewSecond {
         let plain = mode == ReadMode::Snapshot;
-        let view = match self.options.isolation {
+        match self.options.isolation {
             Isolation::ReadUncommitted => &self.seconds.current,
             Isolation::ReadCommitted if plain => &self.seconds.statement,
             Isolation::ReadCommitted => &self.seconds.current,
             _ if plain || self.snapshots.transaction.is_some() => &self.seconds.transaction,
             _ => &self.seconds.current,
-        };
+        }
+    }
+
+    /// The second of a read in `mode`.
+    pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
+        let view = self.view_of(mode);
         view.get(&self.store.ttl_clock, || self.store.moment(), self.options.oldest_view)
     }
 

@@ -1,0 +1,199 @@
+//! What a seed decides before anything runs.
+
+use std::collections::BTreeMap;
+
+use tidesdb_simulated::internal::io::faulty::Crash;
+use tidesdb_simulated::{FamilyOptions, Options};
+
+use crate::client::MOST_STATEMENTS;
+use crate::cut::{shrink, Cut, Part};
+use crate::faults::Mood;
+use crate::formats::Formats;
+use crate::options::{family_options, store_options};
+use crate::random::Random;
+
+/// A kind of work beside the clients.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Work {
+    /// Changes of the dictionary.
+    Changes,
+    /// Families that are filled without locks.
+    Loads,
+    /// Backups, restored and opened.
+    Backups,
+    /// Snapshots held long.
+    Watchers,
+    /// Changes of options.
+    Settings,
+    /// Clocks that jump.
+    Clocks,
+    /// Decisions of what others left.
+    Decisions,
+}
+
+impl Work {
+    /// All kinds.
+    pub const ALL: [Work; 7] = [
+        Work::Changes,
+        Work::Loads,
+        Work::Backups,
+        Work::Watchers,
+        Work::Settings,
+        Work::Clocks,
+        Work::Decisions,
+    ];
+
+    /// Its name in a list of parts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Changes => "changes",
+            Work::Loads => "loads",
+            Work::Backups => "backups",
+            Work::Watchers => "watchers",
+            Work::Settings => "settings",
+            Work::Clocks => "clocks",
+            Work::Decisions => "decisions",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn by_name(name: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.name() == name)
+    }
+}
+
+/// How much of each kind of work there is: so many workers, and so much for each; without workers none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Amount {
+    /// Coroutines.
+    pub workers: u64,
+    /// Of each.
+    pub rounds: u64,
+}
+
+/// See the module's comment.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub seed: u64,
+    pub options: Options,
+    pub family_options: Vec<FamilyOptions>,
+    pub clients: usize,
+    /// Of each client.
+    pub transactions: u64,
+    pub keys: u64,
+    pub longest: u64,
+    pub counted: bool,
+    pub expiring: bool,
+    pub family_modes: bool,
+    pub ownerless: bool,
+    pub beside: BTreeMap<Work, Amount>,
+    /// Rounds of flushes, merges, and counts by hand.
+    pub upkeep: u64,
+    /// Clients sleep in transactions.
+    pub sleepy: bool,
+    /// What the disk does while clients work, and how often.
+    pub mood: Mood,
+    pub most_faults: u64,
+    /// One switch in so many is taken.
+    pub switch_one_in: u64,
+    pub crash: Option<Crash>,
+    pub formats: Formats,
+    /// Transactions of each client before the store is closed and moves to version 2 of its formats.
+    pub before_move: u64,
+    /// Left out.
+    pub cut: Cut,
+}
+
+impl Program {
+    /// The program of a seed.
+    pub fn new(seed: u64) -> Program {
+        let mut random = Random::new(seed, 1);
+        let options = store_options(&mut random);
+        let family_modes = random.one_in(4);
+        let families = 1 + random.below(3);
+        let expiring = random.one_in(3);
+        let longest = match random.below(60) {
+            0 => 3 << 20,
+            1 => 200_000,
+            n => [100, 2_000, 20_000][n as usize % 3],
+        };
+        let ownerless = random.one_in(3);
+        let mood = Mood::of(&mut random);
+        let mut beside = BTreeMap::new();
+        let jumps = if expiring { 2 } else { 8 };
+        let chances = [
+            (Work::Changes, 3, 2, 6),
+            (Work::Loads, 5, 1, 2),
+            (Work::Backups, 6, 1, 2),
+            (Work::Watchers, 4, 2, 6),
+            (Work::Settings, 4, 1, 4),
+            (Work::Clocks, jumps, 1, 4),
+            (Work::Decisions, if ownerless { 1 } else { 1 << 40 }, 1, 6),
+        ];
+        for (work, one_in, workers, rounds) in chances {
+            let amount = Amount { workers: 1 + random.below(workers), rounds: 1 + random.below(rounds) };
+            // These end with an error where a call fails, and would be of no use.
+            let needs_sound_disk = matches!(work, Work::Backups | Work::Decisions);
+            if random.one_in(one_in) && (mood == Mood::Sound || !needs_sound_disk) {
+                beside.insert(work, amount);
+            }
+        }
+        let transactions = 4 + random.below(12);
+        let mut of_formats = Random::new(seed, 7);
+        Program {
+            seed,
+            formats: Formats::of(&mut of_formats),
+            before_move: of_formats.below(transactions + 1),
+            options,
+            family_options: (0..families).map(|_| family_options(&mut random, family_modes)).collect(),
+            clients: 1 + random.below(4) as usize,
+            transactions,
+            keys: random.pick(&[4, 30, 300]),
+            longest,
+            counted: !expiring && random.one_in(2),
+            expiring,
+            family_modes,
+            ownerless,
+            beside,
+            upkeep: random.below(8),
+            sleepy: random.one_in(10),
+            mood,
+            most_faults: random.pick(&[1, 3, 30]),
+            switch_one_in: random.pick(&[0, 2, 10, 50]),
+            crash: (!random.one_in(4)).then(|| random.pick(&Crash::ALL)),
+            cut: Cut::default(),
+        }
+    }
+
+    /// Without parts of it.
+    pub fn without(&self, cut: Cut) -> Program {
+        Program { cut, ..self.clone() }
+    }
+
+    /// The most of it that can be left out so that it still fails, and what then goes wrong.
+    pub fn shrink(&self, what: String) -> (Cut, String) {
+        let sizes = (self.clients as u64, self.transactions, MOST_STATEMENTS);
+        shrink(sizes, what, |cut| self.without(cut.clone()).run().0.err())
+    }
+
+    /// The versions of its formats.
+    pub fn formats(&self) -> Formats {
+        match self.cut.has(Part::Formats) {
+            true => Formats::One,
+            false => self.formats,
+        }
+    }
+
+    /// How much there is of a kind of work.
+    pub fn amount(&self, work: Work) -> Amount {
+        let is_left = !self.cut.has(Part::Beside(work));
+        self.beside.get(&work).copied().filter(|_| is_left).unwrap_or_default()
+    }
+
+    /// Whether a wait for a lock or for room may be in vain: somebody holds it for long, or time passes at once. Elsewhere
+    /// a wait that ends with its time is one that nobody told.
+    pub fn waits_in_vain(&self) -> bool {
+        let no_merges = self.options.compaction_threads == 0 || self.options.max_memory > 0;
+        self.sleepy || self.ownerless || no_merges || self.beside.keys().any(|work| *work != Work::Watchers)
+    }
+}
