@@ -122,12 +122,13 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 	@$(call say,building the plugin (two minutes from nothing))
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
-# For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it. The server's headers are
-# made on one processor; meanwhile another can compile.
+# For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it. Setup begins with the
+# engine, and the plugin's objects need none.
 build-engine:
 	@$(BUILD_ENGINE)
 
 build-plugin:
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) objects
 	@$(BUILD_ENGINE)
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 

@@ -45,8 +45,10 @@ PRECOMPILED := $(OBJECTS_DIR)/precompiled.h
 
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
-.PHONY: all print-compile print-sources test-sort test-index-kind always
+.PHONY: all objects print-compile print-sources test-sort test-index-kind always
 all: $(PLUGIN)
+
+objects: $(OBJECTS)
 
 # What clang-tidy needs to read a file as the compiler does.
 print-compile:

@@ -38,7 +38,6 @@ make_prefix() {
   rm -rf "$PREFIX"
   mkdir -p "$PREFIX"
   make_programs
-  build_engine_meanwhile
   make_headers
   prefix_works || fail "the new prefix does not work: $REASON"
   logged plugin "building the plugin for it (about four minutes when nothing is built) and loading it" try_plugin
@@ -46,7 +45,8 @@ make_prefix() {
   rm -rf "$DOWNLOADS"
 }
 
-# The engine, while the headers are made; building the plugin waits for the end, and tells what is wrong.
+# The engine, while the server is fetched and its headers are made; building the plugin waits for the end, and tells what
+# is wrong.
 build_engine_meanwhile() {
   command -v cargo >/dev/null || return 0
   env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL nice make -C "$ROOT" --no-print-directory build-engine \
@@ -263,6 +263,7 @@ main() {
   say "bringing a MariaDB $SERIES into $CACHE (230 MB to fetch; about seven minutes with the plugin's build)"
   # A cache of an earlier revision has a prefix and no record.
   before=$(! prefix_is_whole || recorded version || true)
+  build_engine_meanwhile
   choose_server
   [ -n "$TAKEN" ] || end_without_server "$before"
   say "MariaDB $MARIADB_VERSION is ready in $PREFIX after $((SECONDS - start)) s ($(recorded way): $(recorded package))"
