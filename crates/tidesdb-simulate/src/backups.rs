@@ -1,4 +1,4 @@
-//! Backups of the running store: each is restored and opened beside it, and holds what the store held after one commit.
+//! Backups of the running store: each is restored and opened alongside it, and holds what the store held after one commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub enum Part {
     Sleep,
     /// Changes of coroutines where nobody waits.
     Switches,
-    /// Work of a kind beside the clients.
+    /// Work of a kind alongside the clients.
     Beside(Work),
     /// A client.
     Client(u64),

@@ -67,7 +67,7 @@ pub struct Range {
     pub life: Life,
     /// First key.
     pub from: Vec<u8>,
-    /// First key behind it; `None`: to the end.
+    /// First key after it; `None`: to the end.
     pub to: Option<Vec<u8>>,
     /// Its rows.
     pub found: Found,

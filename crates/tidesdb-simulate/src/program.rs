@@ -12,7 +12,7 @@ use crate::formats::Formats;
 use crate::options::{family_options, store_options};
 use crate::random::Random;
 
-/// A kind of work beside the clients.
+/// A kind of work alongside the clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Work {
     /// Changes of the dictionary.

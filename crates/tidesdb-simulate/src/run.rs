@@ -1,4 +1,4 @@
-//! One run of a program: a store on a faulty disk, clients, those who work beside them, and a crash whose disk is opened
+//! One run of a program: a store on a faulty disk, clients, those who work alongside them, and a crash whose disk is opened
 //! after the life has gone on alongside.
 
 use std::ops::Range;
@@ -48,7 +48,7 @@ fn note(wrong: &Wrong, done: Result<(), String>) {
     }
 }
 
-/// The coroutines that work beside each other.
+/// The coroutines that work alongside each other.
 struct Crew {
     world: Arc<World>,
     wrong: Wrong,
@@ -216,7 +216,8 @@ impl Program {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// Before some call to the disk, or after an answer: the disk as a crash leaves it, and what is owed then. The life goes on alongside.
+    /// Before some call to the disk, or after an answer: the disk as a crash leaves it, and what is owed then. The life
+    /// goes on alongside.
     fn plan_crash(&self, disk: &FaultyDisk, world: &Arc<World>) -> Arc<Mutex<Option<Crashed>>> {
         let crashed = Arc::new(Mutex::new(None));
         let Some(crash) = self.crash.filter(|_| !self.cut.has(Part::Crash)) else { return crashed };
