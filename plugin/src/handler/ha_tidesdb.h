@@ -31,6 +31,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "ddl/open_table.h"
@@ -259,7 +260,16 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* repair.cc */
   int say_differences(THD *thd);
   int say_duplicates(THD *thd, uint index, tidesdb_txn *txn, tidesdb::MergeSort *keys);
+  struct UnfitRows {
+    ulonglong failing = 0, homeless = 0;
+    std::string check; /* of the first failing one */
+    /* Each with the server's number of its error. */
+    std::vector<std::pair<uint, std::string>> complaints() const;
+  };
+  bool has_conditions_on_rows() const { return table->check_constraints || table->part_info; }
+  int count_unfit_rows(UnfitRows *unfit);
   int say_unfit_rows(THD *thd);
+  int refuse_unfit_rows();
   bool is_checked_by_server(uint index) const;
   bool is_excluding(uint index, const uchar *record);
   /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status

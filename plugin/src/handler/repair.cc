@@ -2,8 +2,9 @@
   REPAIR TABLE. The server makes the table anew from its rows, indexes included, where they do not fit. The
   result says before it where they did not.
 
-  The server copies with IGNORE: it would leave out rows that the new table cannot take, and say nothing. Such
-  rows are found first, and the table stays as it is then: the client says which of them go.
+  The server copies with IGNORE: it would leave out rows that the new table cannot take. Such rows are found
+  first, and the table stays as it is then: the client says which of them go. A table of old types is copied
+  without asking repair(): the copy itself looks for rows that fulfil no CHECK.
 */
 #include <vector>
 
@@ -252,34 +253,67 @@ int ha_tidesdb::say_duplicates(THD *thd, uint index, tidesdb_txn *txn, MergeSort
   return HA_ADMIN_FAILED;
 }
 
-/* Rows that the new table would not take for other reasons than their keys. */
-int ha_tidesdb::say_unfit_rows(THD *thd) {
-  if (!table->check_constraints && !table->part_info) return HA_ADMIN_OK;
+int ha_tidesdb::count_unfit_rows(UnfitRows *unfit) {
   SnapshotReader reader;
-  if (reader.begin() != TIDESDB_OK) return HA_ADMIN_CORRUPT;
+  if (const int status = reader.begin()) return status;
   MY_BITMAP *const read_before = table->read_set, *const write_before = table->write_set;
   table->use_all_columns();
-  ulonglong failing = 0, homeless = 0;
-  std::string name;
   const int looked = look_at_rows(reader.txn(), [&](Slice) -> int {
     if (table->vfield && table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ)) return TIDESDB_CORRUPTION;
-    homeless += has_no_partition(table->part_info);
+    unfit->homeless += has_no_partition(table->part_info);
     if (const Virtual_column_info *check = failing_check(table))
-      if (failing++ == 0) name.assign(check->name.str, check->name.length);
+      if (unfit->failing++ == 0) unfit->check.assign(check->name.str, check->name.length);
     return TIDESDB_OK;
   });
   table->column_bitmaps_set(read_before, write_before);
-  if (looked != TIDESDB_OK) return looked == TIDESDB_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+  return looked;
+}
+
+std::vector<std::pair<uint, std::string>> ha_tidesdb::UnfitRows::complaints() const {
+  std::vector<std::pair<uint, std::string>> said;
   if (failing > 0)
-    say(thd, table, "repair", "error",
-        "CHECK %s: rows that do not fulfil it, or another: %llu. REPAIR leaves out no row: change or delete "
-        "them, or keep them by SET check_constraint_checks=OFF before REPAIR",
-        name.c_str(), failing);
+    said.emplace_back(ER_CONSTRAINT_FAILED,
+                      "CHECK " + check +
+                          ": rows that do not fulfil it, or another: " + std::to_string(failing) +
+                          ". REPAIR leaves out no row: change or delete them, or keep them by SET "
+                          "check_constraint_checks=OFF before REPAIR");
   if (homeless > 0)
-    say(thd, table, "repair", "error",
-        "rows that belong to no partition: %llu. REPAIR leaves out no row: add a partition for them",
-        homeless);
-  return failing + homeless > 0 ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+    said.emplace_back(ER_NO_PARTITION_FOR_GIVEN_VALUE,
+                      "rows that belong to no partition: " + std::to_string(homeless) +
+                          ". REPAIR leaves out no row: add a partition for them");
+  return said;
+}
+
+int ha_tidesdb::say_unfit_rows(THD *thd) {
+  if (!has_conditions_on_rows()) return HA_ADMIN_OK;
+  UnfitRows unfit;
+  const int looked = count_unfit_rows(&unfit);
+  if (looked != TIDESDB_OK) return looked == TIDESDB_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+  const auto said = unfit.complaints();
+  for (const auto &complaint : said) say(thd, table, "repair", "error", "%s", complaint.second.c_str());
+  return said.empty() ? HA_ADMIN_OK : HA_ADMIN_FAILED;
+}
+
+/*
+  The same where the copy begins to read: the server copies a table of old types without asking repair(). The
+  copy locks the table to read it, REPAIR's first step to write. It begins with all partitions, in order: the
+  first looks at all.
+*/
+int ha_tidesdb::refuse_unfit_rows() {
+  if (thd_sql_command(table->in_use) != SQLCOM_REPAIR || get_lock_type() != F_RDLCK ||
+      !has_conditions_on_rows())
+    return 0;
+  handler *whole[] = {this, nullptr};
+  handler **parts = is_partition() ? static_cast<ha_partition *>(table->file)->get_child_handlers() : whole;
+  if (*parts != this) return 0;
+  UnfitRows unfit;
+  int status = TIDESDB_OK;
+  for (; status == TIDESDB_OK && *parts; parts++)
+    status = static_cast<ha_tidesdb *>(*parts)->count_unfit_rows(&unfit);
+  if (status != TIDESDB_OK) return fail(status);
+  const auto said = unfit.complaints();
+  for (const auto &complaint : said) my_printf_error(complaint.first, "%s", MYF(0), complaint.second.c_str());
+  return said.empty() ? 0 : ERROR_IS_GIVEN;
 }
 
 /* The safety net: a duplicate that the pass above did not see ends the copy, and the table stays. */

@@ -384,12 +384,14 @@ int ha_tidesdb::return_row(int status, int direction, uchar *buf, int none, bool
 
 /* --- table scans --- */
 
-int ha_tidesdb::rnd_init(bool) {
+int ha_tidesdb::rnd_init(bool scan) {
   /* The server's handler for sequences does not pass start_stmt() on, under LOCK TABLES. */
   if (is_sequence())
     if (const int error = enter_statement(table->in_use, false)) return error;
   if (!table->part_info)
     if (const int error = watch_source_of_copy()) return error;
+  if (scan)
+    if (const int error = refuse_unfit_rows()) return error;
   scan_.begin(table_share->primary_key);
   return 0;
 }
