@@ -13,9 +13,10 @@
 //! In some rounds the restart meets a fault as well; the next one without a fault must succeed. The rounds' seeds are
 //! the check's and the numbers after it: `--seed` with a later one goes on from there, and `--rounds 1` repeats one.
 //!
-//! After the rounds another server's store lies on a file system: it fills up and then fails
-//! (`faults/disk.rs`).
+//! After the rounds a table is copied until nothing has room (`faults/copies.rs`). Another server's store lies on
+//! a file system: it fills up and then fails (`faults/disk.rs`).
 
+mod copies;
 mod disk;
 pub(super) mod plan;
 
@@ -87,6 +88,9 @@ fn run_rounds(lab: &Lab<'_>) -> Result<Verdict> {
         if tally.fired * 3 < done {
             complaints.push(format!("only {} of {done} faults were met", tally.fired));
         }
+    }
+    if complaints.is_empty() {
+        complaints.extend(copies::run(&mut bench)?);
     }
     let (acknowledged, refused) = accounts::done(&bench.writers);
     if acknowledged == 0 {
