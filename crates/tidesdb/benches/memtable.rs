@@ -188,7 +188,7 @@ fn reads(c: &mut Criterion<CpuTime>) {
                 if !iter.valid() {
                     break;
                 }
-                bytes += iter.entry().value.len();
+                bytes += iter.entry().stored().len();
                 iter.next().unwrap();
             }
             bytes
@@ -204,7 +204,7 @@ fn reads(c: &mut Criterion<CpuTime>) {
                 iter.seek_to_first().unwrap();
                 let mut rows = 0;
                 while iter.valid() {
-                    rows += black_box(iter.entry().value).len();
+                    rows += black_box(iter.entry().stored()).len();
                     iter.next().unwrap();
                 }
                 rows
@@ -217,7 +217,7 @@ fn reads(c: &mut Criterion<CpuTime>) {
             iter.seek_to_last().unwrap();
             let mut rows = 0;
             while iter.valid() {
-                rows += black_box(iter.entry().value).len();
+                rows += black_box(iter.entry().stored()).len();
                 iter.prev().unwrap();
             }
             rows

@@ -45,7 +45,7 @@ fn build_table(compression: Compression, bits_per_key: u32) -> Arc<SsTable> {
     let mut writer = SsTableWriter::new(file, 0, 1, options);
     for i in 0..ROWS {
         let value = [i as u8; 100];
-        writer.add(&key(i), Entry { seq: i + 1, kind: Kind::PUT, value: &value }).expect("ascending keys");
+        writer.add(&key(i), Entry::new(i + 1, Kind::PUT, &value)).expect("ascending keys");
     }
     let meta = writer.finish().expect("a table");
     SsTable::open(files, BlockCache::new(256 << 20), 1, meta)
@@ -65,13 +65,13 @@ fn benches(criterion: &mut Criterion) {
     criterion.bench_function("get/any", |bench| {
         bench.iter(|| {
             let key = key(random(ROWS));
-            table.get(&key, hash_key(&key), MAX_SEQ).expect("no damage").map(|hit| hit.value()[0])
+            table.get(&key, hash_key(&key), MAX_SEQ).expect("no damage").map(|hit| hit.stored()[0])
         });
     });
     criterion.bench_function("get/hot", |bench| {
         bench.iter(|| {
             let key = key(random(100) * 1000);
-            table.get(&key, hash_key(&key), MAX_SEQ).expect("no damage").map(|hit| hit.value()[0])
+            table.get(&key, hash_key(&key), MAX_SEQ).expect("no damage").map(|hit| hit.stored()[0])
         });
     });
     for rows in [1, 10, 100] {
@@ -84,7 +84,7 @@ fn benches(criterion: &mut Criterion) {
                     if step > 0 {
                         iter.next().expect("no damage");
                     }
-                    bytes += iter.key().len() + iter.entry().value.len();
+                    bytes += iter.key().len() + iter.entry().stored().len();
                 }
                 bytes
             });

@@ -51,7 +51,9 @@ fn read(c: &mut Criterion) {
     c.bench_function("get, random", |b| {
         b.iter(|| {
             i += 1;
-            batch.get(1, black_box(&(scattered(i, 0) % ROWS).to_be_bytes())).map(|own| own.value.len())
+            batch
+                .get(1, black_box(&(scattered(i, 0) % ROWS).to_be_bytes()))
+                .map(|own| own.entry().stored().len())
         });
     });
 }

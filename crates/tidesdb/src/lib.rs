@@ -58,8 +58,8 @@
 //! # The layers
 //!
 //! Each module uses only those before it in this list: `mutant` (planted faults); `sync` (locks); `error`, `options`,
-//! `types`, `ttl`, `memory_gauge`, `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the faulty
-//! disk of the tests); `env` (all of these, as a store is given them); `format`; `cache`; `iter` (merging, pruning);
+//! `types`, `value`, `memory_gauge`, `latency`; `host` (time, threads, chance); `io` (the one trait to the disk, and the
+//! faulty disk of the tests); `env` (all of these, as a store is given them); `format`; `cache`; `iter` (merging, pruning);
 //! `memtable`; `wal`; `table`; `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared
 //! by reads and commits); `txn`; `db`; `backup`; `api` (the types of this page). The module `internal` hands out the
 //! parts that the C interface, the tests and the laboratory work with.
@@ -97,9 +97,9 @@ pub use crate::mutant::{Mutant, MUTANTS, VARIABLE};
 #[cfg(simulation)]
 pub use crate::sync::scheduler as simulation;
 mod table;
-mod ttl;
 mod txn;
 mod types;
+mod value;
 mod version;
 mod wal;
 

@@ -76,6 +76,8 @@ mutants! {
     NewestRunUnread: "a spilled transaction's read leaves out the newest of its runs",
     OwnRowTwice: "a scan gives the committed version after the own one",
     FilterSaysNo: "a filter says no for one key of 64",
+    OwnDeletionUnseen: "a read passes over the transaction's own deletion",
+    TombstoneShown: "a tombstone is a live row without bytes to all that look at it",
     DeadRangeKeepsRow: "a key put into a range of deleted keys does not end it",
     // Commit and snapshots.
     VisibleBeforeDone: "the visible sequence passes a commit that is not in its memtable",

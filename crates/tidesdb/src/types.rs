@@ -160,16 +160,25 @@ impl Kind {
         self.0 & Self::OP == Op::SingleDelete as u8 && older.is_proven_insert()
     }
 
-    /// This kind of put, marked "may overwrite".
+    /// This kind, marked "may overwrite" if it is a put. A tombstone has no marks.
     #[must_use]
     pub const fn marked_may_overwrite(self) -> Kind {
-        Kind(self.0 | Self::MAY_OVERWRITE)
+        self.marked(Self::MAY_OVERWRITE)
     }
 
-    /// This kind of put, for an entry with an expiry.
+    /// This kind, for an entry with an expiry if it is a put. A tombstone never expires.
     #[must_use]
     pub const fn with_expiry(self) -> Kind {
-        Kind(self.0 | Self::EXPIRY)
+        self.marked(Self::EXPIRY)
+    }
+
+    /// No reader takes the byte of a marked tombstone: an entry with it would be lost.
+    const fn marked(self, mark: u8) -> Kind {
+        if self.is_tombstone() {
+            self
+        } else {
+            Kind(self.0 | mark)
+        }
     }
 
     /// True if an expiry time is stored with the entry.
@@ -297,7 +306,44 @@ pub struct Entry<'a> {
     /// Operation and flags.
     pub kind: Kind,
     /// The value; empty for tombstones.
-    pub value: &'a [u8],
+    value: StoredValue<'a>,
+}
+
+/// A handle of a value. The caller's value comes out of it by `value::resolve` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoredValue<'a> {
+    /// The bytes themselves, after the time of expiry if the entry has one.
+    Inline(&'a [u8]),
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a value in its stored form.
+    #[inline]
+    pub const fn new(seq: Seq, kind: Kind, stored: &'a [u8]) -> Entry<'a> {
+        Entry { seq, kind, value: StoredValue::Inline(stored) }
+    }
+
+    /// The entry under another sequence number.
+    #[inline]
+    #[must_use]
+    pub const fn with_seq(self, seq: Seq) -> Entry<'a> {
+        Entry { seq, ..self }
+    }
+
+    /// The handle of the value, for `value::resolve`.
+    #[inline]
+    pub(crate) const fn handle(&self) -> StoredValue<'a> {
+        self.value
+    }
+
+    /// The value in its stored form (`docs/format.md`, "Entries"): the bytes by which an entry moves between log, memtables
+    /// and tables. They are not the caller's value.
+    #[inline]
+    pub const fn stored(&self) -> &'a [u8] {
+        match self.value {
+            StoredValue::Inline(stored) => stored,
+        }
+    }
 }
 
 /// True if an unmarked put of this sequence number proves that its key does not exist right below it. In a
@@ -334,6 +380,13 @@ mod tests {
             let known = KINDS.iter().find(|(written, _)| *written == byte).map(|(_, kind)| *kind);
             assert_eq!(Kind::from_byte(byte), known, "{byte:#010b}");
             assert_eq!(known.map_or(byte, Kind::byte), byte);
+        }
+    }
+
+    #[test]
+    fn a_tombstone_takes_no_marks() {
+        for tombstone in [Kind::DELETE, Kind::SINGLE_DELETE] {
+            assert_eq!(tombstone.marked_may_overwrite().with_expiry(), tombstone);
         }
     }
 

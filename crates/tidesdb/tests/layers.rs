@@ -14,7 +14,7 @@ const LAYERS: [&str; 26] = [
     "error",
     "options",
     "types",
-    "ttl",
+    "value",
     "memory_gauge",
     "latency",
     "host",
@@ -110,6 +110,73 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// Where values are in their stored form: in runs, and on their way between them.
+const STORED_FORM: [&str; 4] = ["types.rs", "value.rs", "iter/", "table/"];
+
+/// Files of other crates that show stored forms: in a dump they are the content.
+const STORED_FORM_ELSEWHERE: [&str; 1] = ["tidesdb-admin/src/dump/table.rs"];
+
+/// True if the code handles values in their stored form. Fields with one are private to their files, so it goes by
+/// these names alone.
+fn handles_stored_form(code: &str) -> bool {
+    let names = |word: &str| {
+        code.match_indices(word).any(|(at, _)| {
+            let rest = &code[at + word.len()..];
+            !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_')
+        })
+    };
+    names("StoredValue") || names("::stored") || code.contains(".stored()") || code.contains(".handle()")
+}
+
+#[test]
+fn the_names_of_the_stored_form_are_found() {
+    for code in
+        ["entry.stored().len()", "hits.map(Hit::stored)", "use crate::types::StoredValue;", "e.handle()"]
+    {
+        assert!(handles_stored_form(code), "{code}");
+    }
+    for code in ["self.stored.len()", "load::stored_rows()", "resolve(&entry, now, out)", "StoredValues"] {
+        assert!(!handles_stored_form(code), "{code}");
+    }
+}
+
+#[test]
+fn values_leave_the_engine_by_one_door() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder of crates");
+    let mut files = Vec::new();
+    for member in fs::read_dir(crates).expect("lists") {
+        let folder = member.expect("lists").path().join("src");
+        if folder.is_dir() {
+            sources(&folder, &mut files);
+        }
+    }
+    let (mut past_the_door, mut used) = (Vec::new(), BTreeSet::new());
+    for file in files {
+        let path = file.strip_prefix(crates).unwrap();
+        let name = path.to_string_lossy().into_owned();
+        if is_test(path) {
+            continue;
+        }
+        if !handles_stored_form(&code_of(&fs::read_to_string(&file).unwrap())) {
+            continue;
+        }
+        let places = match name.strip_prefix("tidesdb/src/") {
+            Some(within) => STORED_FORM.iter().find(|place| within.starts_with(**place)),
+            None => STORED_FORM_ELSEWHERE.iter().find(|place| name == **place),
+        };
+        match places {
+            Some(place) => {
+                used.insert(*place);
+            }
+            None => past_the_door.push(name),
+        }
+    }
+    assert!(past_the_door.is_empty(), "use value::resolve in {past_the_door:?}");
+    let stale: Vec<_> =
+        STORED_FORM.iter().chain(&STORED_FORM_ELSEWHERE).filter(|place| !used.contains(*place)).collect();
+    assert!(stale.is_empty(), "take out of the lists, nothing there handles stored forms: {stale:?}");
 }
 
 #[test]

@@ -266,7 +266,8 @@ impl Printer<'_, '_> {
                 }
                 self.left -= 1;
                 let entry = iter.entry();
-                let change = Change { kind: entry.kind, effect: None, key: iter.key(), value: entry.value };
+                let change =
+                    Change { kind: entry.kind, effect: None, key: iter.key(), value: entry.stored() };
                 self.out.line(format_args!("  {} {}", entry.seq, change.text(self.form)))?;
                 if self.out.is_json() {
                     let mut fields = Map::new();

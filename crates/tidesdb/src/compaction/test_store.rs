@@ -228,14 +228,14 @@ impl TestStore {
     pub fn scan(&self, family: FamilyId, snapshot: Seq, backwards: bool) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut seen: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
         let mut meet = |key: &[u8], entry: Entry<'_>| {
-            let value = (!entry.kind.is_tombstone()).then(|| entry.value.to_vec());
+            let value = (!entry.kind.is_tombstone()).then(|| entry.stored().to_vec());
             seen.entry(key.to_vec()).or_insert(value);
         };
         for memtable in std::iter::once(&self.active).chain(self.sealed.iter().rev()) {
             let mut entries = memtable.families.get(&family).cloned().unwrap_or_default();
             entries.sort_by(|a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
             for (key, seq, kind, value) in entries.iter().filter(|e| e.1 <= snapshot) {
-                meet(key, Entry { seq: *seq, kind: *kind, value });
+                meet(key, Entry::new(*seq, *kind, value));
             }
         }
         let version = self.versions.current();
@@ -271,7 +271,7 @@ impl TestStore {
         let deeper = levels.levels.iter().filter_map(|level| level.find(key));
         for run in levels.l0.iter().chain(deeper) {
             if let Some(hit) = run.get(key, hash, snapshot).unwrap() {
-                return (!hit.entry().kind.is_tombstone()).then(|| hit.value().to_vec());
+                return (!hit.entry().kind.is_tombstone()).then(|| hit.stored().to_vec());
             }
         }
         None

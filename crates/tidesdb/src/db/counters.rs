@@ -18,7 +18,8 @@ use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
 use crate::sync::{Condvar, Mutex};
 use crate::txn::write_batch::WriteBatch;
-use crate::types::{FamilyId, Kind, DICTIONARY, MAX_SEQ};
+use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
+use crate::value::{resolve, Seen};
 
 /// Time between two checks of the expiry clock.
 const TEND: Duration = Duration::from_secs(1);
@@ -231,8 +232,10 @@ impl Maintenance {
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {
         let mut value = Vec::new();
         let key = counter_key(family.id(), counter);
-        match self.store.newest(DICTIONARY, &key, MAX_SEQ, Some(&mut value))? {
-            Some((_, kind)) if !kind.is_tombstone() => number(&value)
+        // No entry of the dictionary expires.
+        let read = |entry: Entry<'_>| resolve(&entry, || 0, &mut value);
+        match self.store.newest(DICTIONARY, &key, MAX_SEQ, read)? {
+            Some(Seen { live: true, .. }) => number(&value)
                 .ok_or_else(|| Error::corruption("dictionary", 0, "a counter's entry is not 8 bytes long")),
             _ => Ok(1),
         }

@@ -98,6 +98,8 @@ mod tests {
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::TransactionOptions;
+    use crate::types::Entry;
+    use crate::value::resolve;
 
     /// A commit not covered by the sync of the change has let older versions go, and then the log fails.
     #[test]
@@ -124,8 +126,9 @@ mod tests {
         let snapshot = db.store.take_snapshot().expect("takes");
         assert_eq!(snapshot.seq(), given_up);
         let mut value = Vec::new();
-        let found = db.store.newest(family.id(), b"k", snapshot.seq(), Some(&mut value)).expect("reads");
-        assert_eq!((found.map(|found| found.0), &value[..]), (Some(given_up), &b"new"[..]));
+        let read = |entry: Entry<'_>| resolve(&entry, || 0, &mut value).map(|_| entry.seq);
+        let found = db.store.newest(family.id(), b"k", snapshot.seq(), read).expect("reads");
+        assert_eq!((found, &value[..]), (Some(given_up), &b"new"[..]));
         db.store.snapshots.release(snapshot);
     }
 

@@ -102,7 +102,7 @@ impl<'a> TableFiles<'a> {
                         none.insert((place, writer))
                     }
                 };
-                writer.add_in_pieces(iter.key(), Entry { seq, ..entry }, iter.more())?;
+                writer.add_in_pieces(iter.key(), entry.with_seq(seq), iter.more())?;
             }
             iter.next()?;
         }

@@ -39,6 +39,7 @@ pub fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     get_long_varint(bytes, at, first)
 }
 
+#[inline]
 fn get_long_varint(bytes: &[u8], at: &mut usize, first: u8) -> Option<u64> {
     let mut value = u64::from(first & 0x7f);
     for shift in (7..64).step_by(7) {

@@ -184,7 +184,7 @@ impl InternalIterator for MergingIterator {
     fn entry(&self) -> Entry<'_> {
         match self.current {
             Some(current) => self.iterators[current].entry(),
-            None => Entry { seq: 0, kind: crate::types::Kind::DELETE, value: &[] },
+            None => Entry::new(0, crate::types::Kind::DELETE, &[]),
         }
     }
 
@@ -276,7 +276,7 @@ pub(crate) mod tests {
             &self.rows[self.at.expect("valid")].0
         }
         fn entry(&self) -> Entry<'_> {
-            Entry { seq: self.rows[self.at.expect("valid")].1, kind: Kind::PUT, value: &[] }
+            Entry::new(self.rows[self.at.expect("valid")].1, Kind::PUT, &[])
         }
     }
 

@@ -17,8 +17,8 @@
 use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
-use crate::ttl::buried;
 use crate::types::{proves, Entry, Kind, Op, Seq};
+use crate::value::buried;
 
 /// Entries between two calls of [`Rewrite::tick`].
 pub const TICK: u64 = 256;
@@ -88,7 +88,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
         let same_key = (pending.is_some() || cancelled) && iter.key() == key.as_slice();
         counts.read += 1;
         counts.expired += u64::from(expired);
-        counts.bytes += (iter.key().len() + iter.entry().value.len()) as u64;
+        counts.bytes += (iter.key().len() + iter.entry().stored().len()) as u64;
         counts.max_seq = counts.max_seq.max(entry.seq);
         let mut dropped = same_key && entry.seq == newer;
         if let (true, false, Some((seq, kind))) = (same_key, dropped, &mut pending) {
@@ -113,9 +113,9 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
             if let Some((seq, kind)) = pending {
                 if same_key {
                     counts.kept += 1;
-                    to.keep(&key, Entry { seq, kind, value: &value })?;
+                    to.keep(&key, Entry::new(seq, kind, &value))?;
                 } else {
-                    finish_key(&key, Entry { seq, kind, value: &value }, oldest_snapshot, to, &mut counts)?;
+                    finish_key(&key, Entry::new(seq, kind, &value), oldest_snapshot, to, &mut counts)?;
                 }
             }
             // The cancelled put was a proven insertion (`docs/design/0020-single-deletes.md`).
@@ -128,7 +128,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
                 key.extend_from_slice(iter.key());
             }
             value.clear();
-            value.extend_from_slice(entry.value);
+            value.extend_from_slice(entry.stored());
             pending = Some((entry.seq, entry.kind));
             cancelled = false;
         }
@@ -139,7 +139,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
         iter.next()?;
     }
     if let Some((seq, kind)) = pending {
-        finish_key(&key, Entry { seq, kind, value: &value }, oldest_snapshot, to, &mut counts)?;
+        finish_key(&key, Entry::new(seq, kind, &value), oldest_snapshot, to, &mut counts)?;
     }
     to.tick(counts.bytes - last_tick)?;
     Ok(counts)
@@ -190,7 +190,7 @@ mod tests {
             self.below
         }
         fn keep(&mut self, key: &[u8], e: Entry<'_>) -> Result<()> {
-            self.entries.push((key.to_vec(), e.seq, e.kind, e.value.to_vec()));
+            self.entries.push((key.to_vec(), e.seq, e.kind, e.stored().to_vec()));
             Ok(())
         }
         fn tick(&mut self, _: u64) -> Result<()> {

@@ -43,6 +43,6 @@ impl VersionIterator for VecVersionIterator {
 
     fn entry(&self) -> Entry<'_> {
         let (_, seq, kind, value) = &self.entries[self.at];
-        Entry { seq: *seq, kind: *kind, value }
+        Entry::new(*seq, *kind, value)
     }
 }

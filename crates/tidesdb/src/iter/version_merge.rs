@@ -165,7 +165,7 @@ mod tests {
                     assert!(merge.valid(), "seed {seed}");
                     let entry = merge.entry();
                     assert_eq!(
-                        (merge.key(), entry.seq, entry.value),
+                        (merge.key(), entry.seq, entry.stored()),
                         (&key[..], *seq, &value[..]),
                         "seed {seed}"
                     );

@@ -59,7 +59,7 @@ fn reads_and_inserts_in_any_order_agree_with_a_model() {
                 let below = |seqs: &Vec<Seq>| seqs.iter().rev().find(|&&seq| seq <= snapshot).copied();
                 let expected = model.get(&key).and_then(below);
                 assert_eq!(found.map(|entry| entry.seq), expected, "seed {seed}, step {step}");
-                assert!(found.is_none_or(|entry| entry.value == key), "seed {seed}, step {step}");
+                assert!(found.is_none_or(|entry| entry.stored() == key), "seed {seed}, step {step}");
             }
         }
         assert_eq!(memtable.tree(FAMILY).map_or(0, |tree| tree.keys()), model.len() as u64, "seed {seed}");
@@ -112,7 +112,7 @@ fn readers_miss_nothing_while_writers_make_the_index_grow() {
                                 let number = rng.gen_range(low..there[writer]) * writers + writer;
                                 let found = memtable.get(FAMILY, &key(number), 1);
                                 assert!(
-                                    found.is_some_and(|found| found.value == key(number)),
+                                    found.is_some_and(|found| found.stored() == key(number)),
                                     "seed {seed}: key {number} of {there:?} is missing"
                                 );
                             }

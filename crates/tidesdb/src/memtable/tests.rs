@@ -62,7 +62,7 @@ impl Model {
 
     fn visible(versions: &Versions, snapshot: Seq) -> Option<Entry<'_>> {
         let (seq, (kind, value)) = versions.range(Reverse(snapshot)..).next()?;
-        Some(Entry { seq: seq.0, kind: *kind, value })
+        Some(Entry::new(seq.0, *kind, value))
     }
 
     fn get(&self, family: FamilyId, key: &[u8], snapshot: Seq) -> Option<Entry<'_>> {
@@ -150,7 +150,7 @@ fn raw(memtable: &Arc<Memtable>, family: FamilyId, from: &[u8]) -> Vec<(Vec<u8>,
     iter.seek(from).unwrap();
     while iter.valid() {
         let entry = iter.entry();
-        found.push((iter.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec()));
+        found.push((iter.key().to_vec(), entry.seq, entry.kind, entry.stored().to_vec()));
         iter.next().unwrap();
     }
     found
@@ -321,7 +321,7 @@ fn large_keys_and_values() {
         memtable.insert(2, key, i as u64 + 1, Kind::PUT, &value[i..], &NOT_DONE, 0);
     }
     for (i, key) in keys.iter().enumerate() {
-        assert!(memtable.get(2, key, MAX_SEQ).unwrap().value == &value[i..]);
+        assert!(memtable.get(2, key, MAX_SEQ).unwrap().stored() == &value[i..]);
     }
     keys.sort();
     assert!(forward(&memtable, 2, MAX_SEQ).into_iter().map(|f| f.0).eq(keys));
@@ -436,7 +436,7 @@ fn check_scan(memtable: &Arc<Memtable>, stable: &BTreeSet<Vec<u8>>, ascending: b
     }
     while iter.valid() {
         let key = iter.key().to_vec();
-        assert!(iter.entry().value == value_of(&key, iter.entry().seq) && iter.entry().seq <= snapshot);
+        assert!(iter.entry().stored() == value_of(&key, iter.entry().seq) && iter.entry().seq <= snapshot);
         if let Some(last) = &last {
             assert!(if ascending { *last < key } else { *last > key }, "out of order or repeated");
         }
@@ -548,7 +548,7 @@ fn helpers_that_insert_the_same_batch_insert_it_once() {
                         for (family, key) in batch {
                             // Faster helpers may be further on and have cut what is below their oldest snapshot.
                             let entry = memtable.get(*family, key, MAX_SEQ).unwrap();
-                            assert!(entry.seq >= seq && entry.value == value_of(key, entry.seq));
+                            assert!(entry.seq >= seq && entry.stored() == value_of(key, entry.seq));
                         }
                     }
                 });

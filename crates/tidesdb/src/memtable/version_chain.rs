@@ -142,7 +142,7 @@ impl<'a> VersionRef<'a> {
     }
 
     pub(super) fn entry(self) -> Entry<'a> {
-        Entry { seq: self.seq(), kind: self.kind(), value: self.value() }
+        Entry::new(self.seq(), self.kind(), self.value())
     }
 
     fn link(self) -> &'a AtomicPtr<MemtableVersion> {

@@ -51,7 +51,7 @@ use crate::store::stats::Stats;
 use crate::store::ttl_clock::{Moment, TtlClock};
 use crate::store::view::{Flushable, ReadView};
 use crate::sync::Mutex;
-use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq, DICTIONARY};
+use crate::types::{Entry, FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
 
@@ -224,15 +224,19 @@ impl Store {
         Ok(())
     }
 
-    /// The newest version of a key at or below `snapshot`, its value appended to `out`.
-    pub(crate) fn newest(
+    /// The newest version of a key at or below `snapshot`, tombstones included, as `read` takes it.
+    #[inline]
+    pub(crate) fn newest<T>(
         &self,
         family: FamilyId,
         key: &[u8],
         snapshot: Seq,
-        out: Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, Kind)>> {
-        self.view.load().newest(family, key, snapshot, out)
+        read: impl FnOnce(Entry<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match self.view.load().newest(family, key, snapshot)? {
+            Some(version) => read(version.entry()).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Takes a snapshot at the visible sequence; after a failure of the log, at its last proven commit

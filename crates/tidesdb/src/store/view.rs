@@ -7,8 +7,8 @@ use crate::iter::{InternalIterator, KeyRange};
 use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
 use crate::store::sealed_runs::CommittedRuns;
-use crate::table::hash_key;
-use crate::types::{FamilyId, Kind, MemtableId, RowCount, Seq};
+use crate::table::{hash_key, Hit};
+use crate::types::{Entry, FamilyId, MemtableId, RowCount, Seq};
 use crate::version::{LevelIterator, TableHandle, Version};
 
 /// Entries waiting for a flush: they stand between the active memtable and the files.
@@ -54,6 +54,26 @@ impl Flushable {
     }
 }
 
+/// A version of a key found by a point read, with a hold on its memory.
+#[derive(Debug)]
+pub(crate) enum KeyVersion<'a> {
+    /// In a memtable, or in a transaction's own batch.
+    Memory(Entry<'a>),
+    /// In a table's block.
+    Block(Hit),
+}
+
+impl KeyVersion<'_> {
+    /// The version.
+    #[inline]
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        match self {
+            KeyVersion::Memory(entry) => *entry,
+            KeyVersion::Block(hit) => hit.entry(),
+        }
+    }
+}
+
 /// Memtables and tables of one moment. Immutable; a newer view has all content of an older one.
 #[derive(Debug)]
 pub struct ReadView {
@@ -76,35 +96,25 @@ impl ReadView {
         self.memtables().skip(1).map(|memtable| memtable.bytes()).sum()
     }
 
-    /// The newest version of a key at or below `snapshot`, its value appended to `out`.
-    pub fn newest(
+    /// The newest version of a key at or below `snapshot`, tombstones included.
+    pub(crate) fn newest(
         &self,
         family: FamilyId,
         key: &[u8],
         snapshot: Seq,
-        out: Option<&mut Vec<u8>>,
-    ) -> Result<Option<(Seq, Kind)>> {
-        let mut out = out;
-        let mut copy = |value: &[u8]| {
-            if let Some(out) = &mut out {
-                out.extend_from_slice(value);
-            }
-        };
+    ) -> Result<Option<KeyVersion<'_>>> {
         if let Some(entry) = self.active.get(family, key, snapshot) {
-            copy(entry.value);
-            return Ok(Some((entry.seq, entry.kind)));
+            return Ok(Some(KeyVersion::Memory(entry)));
         }
         for flushable in self.sealed.iter().skip(usize::from(mutant::is(Mutant::SealedUnread))) {
             if let Flushable::Memtable(memtable) = flushable {
                 if let Some(entry) = memtable.get(family, key, snapshot) {
-                    copy(entry.value);
-                    return Ok(Some((entry.seq, entry.kind)));
+                    return Ok(Some(KeyVersion::Memory(entry)));
                 }
             }
             for table in flushable.tables(family) {
                 if let Some(hit) = table.get(key, hash_key(key), snapshot)? {
-                    copy(hit.value());
-                    return Ok(Some((hit.seq, hit.kind)));
+                    return Ok(Some(KeyVersion::Block(hit)));
                 }
             }
         }
@@ -113,8 +123,7 @@ impl ReadView {
         let deeper = levels.levels.iter().filter_map(|level| level.find(key));
         for table in levels.l0.iter().chain(deeper) {
             if let Some(hit) = table.get(key, hash, snapshot)? {
-                copy(hit.value());
-                return Ok(Some((hit.seq, hit.kind)));
+                return Ok(Some(KeyVersion::Block(hit)));
             }
         }
         Ok(None)

@@ -38,14 +38,14 @@ pub(super) fn put_large_version(
     let at = body.len();
     body.push(entry.kind.byte());
     put_varint(body, entry.seq);
-    put_varint(body, (entry.value.len() + more) as u64);
-    body.extend_from_slice(entry.value);
+    put_varint(body, (entry.stored().len() + more) as u64);
+    body.extend_from_slice(entry.stored());
     at
 }
 
 /// Approximate encoded length of a version.
 pub(super) fn version_len(entry: &Entry<'_>) -> usize {
-    VERSION_OVERHEAD + varint_len(entry.value.len() as u64) + entry.value.len()
+    VERSION_OVERHEAD + varint_len(entry.stored().len() as u64) + entry.stored().len()
 }
 
 /// One version as stored in a payload.

@@ -424,7 +424,7 @@ impl SsTableIterator {
             };
             let seq = self.table.seq_of(version.seq);
             let value = block.get(version.value.clone()).unwrap_or_default();
-            if !visit(&self.key, Entry { seq, kind: version.kind, value }) {
+            if !visit(&self.key, Entry::new(seq, version.kind, value)) {
                 (self.value, self.seq, self.kind) = (version.value, seq, version.kind);
                 self.valid = true;
                 return Ok(true);
@@ -567,7 +567,7 @@ impl InternalIterator for SsTableIterator {
     fn entry(&self) -> Entry<'_> {
         let block = self.block.as_deref().unwrap_or_default();
         let value = block.get(self.value.clone()).unwrap_or_default();
-        Entry { seq: self.seq, kind: self.kind, value }
+        Entry::new(self.seq, self.kind, value)
     }
 
     fn walk(&mut self, visit: &mut dyn FnMut(&[u8], Entry<'_>) -> bool) -> Result<()> {

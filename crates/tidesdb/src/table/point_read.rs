@@ -24,10 +24,9 @@ const PRIORITY: Option<CachePriority> = Some(CachePriority::High);
 /// A version found by a point read, with the block of its value.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// The block.
-    pub block: BlockRef,
+    block: BlockRef,
     /// Position of the value in the block.
-    pub range: Range<usize>,
+    range: Range<usize>,
     /// Sequence number.
     pub seq: Seq,
     /// Operation and flags; may be a tombstone.
@@ -35,15 +34,16 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// The value; empty for tombstones.
+    /// The value in its stored form ([`Entry::stored`]); empty for tombstones.
     #[inline]
-    pub fn value(&self) -> &[u8] {
+    pub fn stored(&self) -> &[u8] {
         self.block.get(self.range.clone()).unwrap_or_default()
     }
 
     /// The version.
+    #[inline]
     pub fn entry(&self) -> Entry<'_> {
-        Entry { seq: self.seq, kind: self.kind, value: self.value() }
+        Entry::new(self.seq, self.kind, self.stored())
     }
 }
 
@@ -162,7 +162,8 @@ impl SsTable {
             let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
             let version = find_version(&block, body.start, body.end, snapshot);
             if let Some(version) = version.map_err(|damage| self.damage(handle, damage))? {
-                return Ok(Some(Hit { block, range: version.value, seq: version.seq, kind: version.kind }));
+                let seq = self.seq_of(version.seq);
+                return Ok(Some(Hit { block, range: version.value, seq, kind: version.kind }));
             }
             if keyed.len() > 1 || keyed.flags & CONTINUED == 0 {
                 break;

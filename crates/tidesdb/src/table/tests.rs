@@ -48,7 +48,7 @@ impl Store {
 
     fn fill(&self, mut writer: SsTableWriter, model: &Model) -> Result<SsTableMeta> {
         for ((key, Reverse(seq)), (kind, value)) in model {
-            writer.add(key, Entry { seq: *seq, kind: *kind, value })?;
+            writer.add(key, Entry::new(*seq, *kind, value))?;
         }
         let estimate = writer.estimated_len();
         let meta = writer.finish()?;
@@ -138,7 +138,7 @@ fn random_options(rng: &mut StdRng) -> SsTableOptions {
 fn current(iter: &dyn InternalIterator) -> Option<(Vec<u8>, Seq, Kind, Vec<u8>)> {
     iter.valid().then(|| {
         let entry = iter.entry();
-        (iter.key().to_vec(), entry.seq, entry.kind, entry.value.to_vec())
+        (iter.key().to_vec(), entry.seq, entry.kind, entry.stored().to_vec())
     })
 }
 
@@ -148,7 +148,7 @@ fn walk(iter: &mut dyn InternalIterator, most: usize) -> Vec<(Vec<u8>, Seq, Kind
     let mut takes = |key: &[u8], entry: Entry<'_>| {
         let takes = taken.len() < most;
         if takes {
-            taken.push((key.to_vec(), entry.seq, entry.kind, entry.value.to_vec()));
+            taken.push((key.to_vec(), entry.seq, entry.kind, entry.stored().to_vec()));
         }
         takes
     };
@@ -179,7 +179,7 @@ fn check_against_model(rng: &mut StdRng, table: &Arc<SsTable>, model: &Model, ta
             let key = near(rng);
             let expected = rows.binary_search_by(|row| row.0.cmp(&key)).ok().map(|at| rows[at].clone());
             let hit = table.get(&key, hash_key(&key), snapshot).unwrap();
-            let found = hit.map(|hit| (key.clone(), hit.seq, hit.kind, hit.value().to_vec()));
+            let found = hit.map(|hit| (key.clone(), hit.seq, hit.kind, hit.stored().to_vec()));
             assert_eq!(found, expected, "{tag} get {key:?} at {snapshot}");
         }
         let mut iter = table.iter(snapshot);
@@ -239,11 +239,7 @@ fn check_against_model(rng: &mut StdRng, table: &Arc<SsTable>, model: &Model, ta
         raw.seek(&seek).unwrap();
         for ((key, Reverse(seq)), (kind, value)) in model.range((seek.clone(), Reverse(Seq::MAX))..) {
             assert!(raw.valid(), "{tag} raw");
-            assert_eq!(
-                (raw.key(), raw.entry()),
-                (&key[..], Entry { seq: *seq, kind: *kind, value }),
-                "{tag} raw"
-            );
+            assert_eq!((raw.key(), raw.entry()), (&key[..], Entry::new(*seq, *kind, value)), "{tag} raw");
             raw.next().unwrap();
         }
         assert!(!raw.valid(), "{tag} raw");
@@ -294,7 +290,7 @@ fn keys_of_64_kib_and_values_of_1_mb_fit() {
     let store = Store::new(0);
     let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
     let mut writer = SsTableWriter::new(file, 0, 1, SsTableOptions::default());
-    let entry = Entry { seq: 1, kind: Kind::PUT, value: b"" };
+    let entry = Entry::new(1, Kind::PUT, b"");
     assert!(matches!(writer.add(&vec![0; 65_537], entry), Err(Error::InvalidArgument(_))));
 }
 
@@ -313,7 +309,7 @@ fn large_tables_have_partitions_and_keep_every_promise() {
     table.verify().unwrap();
     for ((key, Reverse(seq)), (_, value)) in model.iter().step_by(37) {
         let hit = table.get(key, hash_key(key), MAX_SEQ).unwrap().unwrap();
-        assert_eq!((hit.seq, hit.value()), (*seq, &value[..]));
+        assert_eq!((hit.seq, hit.stored()), (*seq, &value[..]));
         assert!(table.may_contain_prefix(&key[..8]).unwrap());
         assert!(table.may_contain_prefix(&key[..12]).unwrap());
     }
@@ -386,7 +382,7 @@ fn nothing_is_read_before_the_fences_and_the_sequence_are_asked() {
     let range = KeyRange { lower: Some(b"g".to_vec()), upper: None };
     assert_eq!(table.estimate_range(&range).unwrap(), 0);
     assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens);
-    assert_eq!(table.get(b"d", hash_key(b"d"), 10).unwrap().unwrap().value(), b"1");
+    assert_eq!(table.get(b"d", hash_key(b"d"), 10).unwrap().unwrap().stored(), b"1");
     assert_eq!(store.disk.opens.load(Ordering::Relaxed), opens + 1);
     let reads = store.file().reads.load(Ordering::Relaxed);
     assert!(table.get(b"d", hash_key(b"d"), 10).unwrap().is_some());
@@ -414,7 +410,7 @@ fn wrong_order_is_refused() {
     let store = Store::new(0);
     let file = store.disk.open(Path::new("x"), OpenMode::Create).unwrap();
     let mut writer = SsTableWriter::new(file.clone(), 0, 1, SsTableOptions::default());
-    let put = |seq| Entry { seq, kind: Kind::PUT, value: b"v" };
+    let put = |seq| Entry::new(seq, Kind::PUT, b"v");
     writer.add(b"b", put(5)).unwrap();
     writer.add(b"b", put(4)).unwrap();
     for (key, seq) in [(&b"b"[..], 4), (b"b", 5), (b"a", 9), (b"", 1), (b"c", MAX_SEQ + 1)] {
@@ -518,7 +514,7 @@ fn read_all_ways(table: &Arc<SsTable>, model: &Model, tag: &str) {
     for row in &rows {
         if let Ok(found) = table.get(&row.0, hash_key(&row.0), MAX_SEQ) {
             let hit = found.unwrap_or_else(|| panic!("{tag}: {row:?} is lost"));
-            assert_eq!((hit.seq, hit.value()), (row.1, &row.3[..]), "{tag}");
+            assert_eq!((hit.seq, hit.stored()), (row.1, &row.3[..]), "{tag}");
         }
     }
     let mut iter = table.iter(MAX_SEQ);
@@ -537,7 +533,7 @@ fn read_all_ways(table: &Arc<SsTable>, model: &Model, tag: &str) {
             break;
         }
         assert!(raw.valid(), "{tag}");
-        assert_eq!((raw.key(), raw.entry()), (&key[..], Entry { seq: *seq, kind: *kind, value }), "{tag}");
+        assert_eq!((raw.key(), raw.entry()), (&key[..], Entry::new(*seq, *kind, value)), "{tag}");
         step = raw.next();
     }
     let _ = table.estimate_range(&KeyRange { lower: Some(vec![b'k', 5]), upper: None });
@@ -740,7 +736,7 @@ fn read_ahead_gives_back_the_room_of_a_large_block() {
     // A merge has a large value once, and not while it goes through others.
     let mut versions = table.version_iter();
     versions.seek(b"").unwrap();
-    assert_eq!(versions.entry().value, large);
+    assert_eq!(versions.entry().stored(), large);
     assert!(versions.memory() < 9 << 20, "{}", versions.memory());
     versions.next().unwrap();
     assert!(versions.valid() && versions.memory() < 1 << 20, "{}", versions.memory());

@@ -184,6 +184,6 @@ impl VersionIterator for SsTableVersionIterator {
 
     fn entry(&self) -> Entry<'_> {
         let value = self.payload.get(self.value.clone()).unwrap_or_default();
-        Entry { seq: self.seq, kind: self.kind, value }
+        Entry::new(self.seq, self.kind, value)
     }
 }

@@ -14,12 +14,13 @@ use super::properties::Properties;
 use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::coding::{put_varint, u64_at};
+use crate::format::coding::put_varint;
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::mutant::{self, Mutant};
 use crate::options::{Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
+use crate::value::expiry_of;
 
 /// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -216,17 +217,16 @@ impl SsTableWriter {
         properties.entries += 1;
         properties.min_seq = properties.min_seq.min(entry.seq);
         properties.max_seq = properties.max_seq.max(entry.seq);
-        properties.raw_bytes += (key.len() + entry.value.len() + more_len) as u64;
+        properties.raw_bytes += (key.len() + entry.stored().len() + more_len) as u64;
         if entry.kind.is_tombstone() {
             properties.tombstones += 1;
             self.block_tombstones += 1;
         }
         if entry.kind.has_expiry() {
-            if let Some(expiry) = u64_at(entry.value, 0) {
-                let (oldest, newest) = properties.expiry.unwrap_or((expiry, expiry));
-                properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
-                self.expiring += 1;
-            }
+            let expiry = expiry_of(&entry);
+            let (oldest, newest) = properties.expiry.unwrap_or((expiry, expiry));
+            properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
+            self.expiring += 1;
         }
         if is_large {
             self.cut_large(more)?;
@@ -236,14 +236,14 @@ impl SsTableWriter {
 
     fn check(&self, key: &[u8], entry: &Entry<'_>, more: usize, first: bool, same_key: bool) -> Result<()> {
         let refuse = |what: String| Err(Error::InvalidArgument(what));
-        if key.len() > MAX_KEY_LEN || entry.value.len() + more > MAX_VALUE {
-            let (key, value) = (key.len(), entry.value.len() + more);
+        if key.len() > MAX_KEY_LEN || entry.stored().len() + more > MAX_VALUE {
+            let (key, value) = (key.len(), entry.stored().len() + more);
             return refuse(format!("a key of {key} bytes with a value of {value} does not fit a table"));
         }
         if entry.seq > MAX_SEQ {
             return refuse(format!("sequence number {} is out of range", entry.seq));
         }
-        if entry.kind.has_expiry() && entry.value.len() < 8 {
+        if entry.kind.has_expiry() && entry.stored().len() < 8 {
             return refuse("an entry with an expiry has a value without one".into());
         }
         if !first && (key < self.last_key.as_slice() || (same_key && entry.seq >= self.last_seq)) {

@@ -170,7 +170,7 @@ impl Transactions {
     }
 
     /// Two-phase prepare of a transaction to be decided from outside the commit path. It takes no place and
-    /// no memtable room until [`Transactions::wake`], and its part of the log is bounded.
+    /// no memtable room until [`Transactions::resume`], and its part of the log is bounded.
     pub(crate) fn prepare_xa(
         &self,
         batch: &WriteBatch,
@@ -195,9 +195,9 @@ impl Transactions {
         Ok(XaPrepared { id, batch })
     }
 
-    /// Prepares an XA-prepared transaction for `order`. May wait; after an error the transaction is as
+    /// Reserves for the `order` of an XA-prepared transaction. May wait; after an error the transaction is as
     /// before.
-    pub(crate) fn wake(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
+    pub(crate) fn resume(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
         self.store.check_writable()?;
         // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
         // it from being carried out.

@@ -147,7 +147,7 @@ impl Ingest {
                 last.clear();
                 last.extend_from_slice(key);
                 let (value, more) = stored(value, expiry, &mut self.stored);
-                load.tables.add(key, Entry { seq: 0, kind, value }, more)
+                load.tables.add(key, Entry::new(0, kind, value), more)
             }
             false => self.add_unsorted(family.id(), key, kind, value, expiry),
         };
@@ -309,7 +309,7 @@ impl FamilyLoad {
             let last = last.get_or_insert_with(Vec::new);
             last.clear();
             last.extend_from_slice(merged.key());
-            self.tables.add(merged.key(), Entry { seq: 0, ..merged.entry() }, merged.more())?;
+            self.tables.add(merged.key(), merged.entry().with_seq(0), merged.more())?;
             merged.next()?;
         }
         Ok(())

@@ -132,7 +132,7 @@ impl Transactions {
         self.store.stats.batch_bytes.fetch_sub(bytes, Relaxed);
         self.store.stats.undecided_bytes.fetch_sub(bytes, Relaxed);
         let result = if commit {
-            self.wake(&recovered.xa_prepared).and_then(|mut prepared| {
+            self.resume(&recovered.xa_prepared).and_then(|mut prepared| {
                 self.order(&mut prepared);
                 self.finish(prepared, false)
             })

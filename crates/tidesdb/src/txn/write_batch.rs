@@ -92,10 +92,18 @@ pub struct OwnEntry<'a> {
     pub key: &'a [u8],
     /// The operation of the key's latest change.
     pub kind: Kind,
-    /// Its value; empty for tombstones.
-    pub value: &'a [u8],
+    /// Its value in the stored form ([`Entry::stored`]); empty for tombstones.
+    stored: &'a [u8],
     /// True if the key existed before the first change of it in memory.
     pub was_live: bool,
+}
+
+impl<'a> OwnEntry<'a> {
+    /// The change as an entry without a sequence number.
+    #[inline]
+    pub fn entry(&self) -> Entry<'a> {
+        Entry::new(0, self.kind, self.stored)
+    }
 }
 
 /// The private batch.
@@ -189,7 +197,7 @@ impl WriteBatch {
             batch.group(family, self.keys(family));
             for entry in entries {
                 let effect = CountEffect::of(entry.kind, entry.was_live);
-                batch.change(entry.kind, effect, entry.key, entry.value);
+                batch.change(entry.kind, effect, entry.key, entry.stored);
             }
         }
         batch.finish()
@@ -467,7 +475,7 @@ impl WriteBatch {
         let change = &self.changes[id as usize];
         let (key, value) = self.bytes[change.start..][..(change.key_len + change.value_len) as usize]
             .split_at(change.key_len as usize);
-        OwnEntry { key, kind: change.kind, value, was_live: change.was_live }
+        OwnEntry { key, kind: change.kind, stored: value, was_live: change.was_live }
     }
 
     fn key(&self, id: u32) -> &[u8] {
@@ -621,7 +629,7 @@ impl VersionIterator for WriteBatchIterator<'_> {
     fn entry(&self) -> Entry<'_> {
         let own = self.batch.entry(self.id);
         let ordinal = self.batch.base + u64::from(self.id) + 1;
-        Entry { seq: runs::stamp(ordinal, own.was_live), kind: own.kind, value: own.value }
+        Entry::new(runs::stamp(ordinal, own.was_live), own.kind, own.stored)
     }
 
     fn more(&self) -> Pieces<'_> {
@@ -660,7 +668,7 @@ mod tests {
         assert!(batch.bytes.capacity() > KEPT_AFTER_CUT);
         batch.cut_back(mark);
         assert!(batch.bytes.capacity() <= KEPT_AFTER_CUT / 2);
-        assert_eq!(batch.get(1, b"a").map(|entry| entry.value), Some(&b"small"[..]));
+        assert_eq!(batch.get(1, b"a").map(|entry| entry.stored), Some(&b"small"[..]));
         assert!(batch.get(1, b"b").is_none());
     }
 
@@ -671,7 +679,7 @@ mod tests {
             .families()
             .flat_map(|(family, entries)| {
                 entries
-                    .map(move |e| ((family, e.key.to_vec()), (e.kind, e.value.to_vec())))
+                    .map(move |e| ((family, e.key.to_vec()), (e.kind, e.stored.to_vec())))
                     .collect::<Vec<_>>()
             })
             .collect();
@@ -685,7 +693,7 @@ mod tests {
                 let key = vec![probe; 2];
                 let at = (family, key.clone());
                 assert_eq!(
-                    batch.get(family, &key).map(|e| (e.kind, e.value.to_vec())),
+                    batch.get(family, &key).map(|e| (e.kind, e.stored.to_vec())),
                     model.get(&at).cloned()
                 );
                 let next =

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
 use crate::store::view::ReadView;
 use crate::types::{Kind, Seq, DICTIONARY, MAX_SEQ};
+use crate::value::resolve;
 
 /// Entries by key: the newest version, a tombstone included.
 pub(crate) type Entries = BTreeMap<Vec<u8>, (Seq, Kind, Vec<u8>)>;
@@ -34,8 +35,10 @@ pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>
                 last.extend_from_slice(iter.key());
                 let is_lost = |lost: &Unknown| last > lost.after && last <= lost.upto;
                 if !entries.contains_key(&last) && !unknown.iter().any(is_lost) {
-                    let entry = iter.entry();
-                    entries.insert(last.clone(), (entry.seq, entry.kind, entry.value.to_vec()));
+                    let (entry, mut value) = (iter.entry(), Vec::new());
+                    // None of them expires.
+                    resolve(&entry, || 0, &mut value)?;
+                    entries.insert(last.clone(), (entry.seq, entry.kind, value));
                 }
                 iter.next()?;
             }

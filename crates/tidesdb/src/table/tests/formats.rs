@@ -137,16 +137,14 @@ fn a_large_value_in_pieces_begins_at_a_sector_too() {
         let path = Path::new("store").join(TableStore::file_name(FILE));
         let file = store.disk.open(&path, OpenMode::Create).unwrap();
         let mut writer = SsTableWriter::new(file, 0, 3, plain(4096)).in_format(format);
-        writer.add(b"a", Entry { seq: 1, kind: Kind::PUT, value: &[7; 1000] }).unwrap();
+        writer.add(b"a", Entry::new(1, Kind::PUT, &[7; 1000])).unwrap();
         // With it the block has five bytes less than 40 sectors.
         let piece = vec![9u8; 40 * 512 - 60];
-        writer
-            .add_in_pieces(b"b", Entry { seq: 1, kind: Kind::PUT, value: b"head" }, Pieces::new(&piece, &[]))
-            .unwrap();
+        writer.add_in_pieces(b"b", Entry::new(1, Kind::PUT, b"head"), Pieces::new(&piece, &[])).unwrap();
         let table = store.open(writer.finish().unwrap());
         table.verify().unwrap();
         let hit = table.get(b"b", hash_key(b"b"), MAX_SEQ).unwrap().unwrap();
-        assert_eq!(hit.value().len(), 4 + piece.len());
+        assert_eq!(hit.stored().len(), 4 + piece.len());
         let block = &data_blocks(&table)[1];
         assert_eq!(block.offset % 512 == 0, format == FormatVersion::Two, "{format:?}: {block:?}");
     }

@@ -10,16 +10,15 @@ use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::mutant::{self, Mutant};
-use crate::ttl::{expiry_of, EXPIRY_LEN};
 use crate::txn::transaction::{ReadMode, Transaction};
-use crate::types::{Kind, Seq};
+use crate::types::{Entry, Seq};
+use crate::value::resolve;
 
 /// The transaction's own latest change of a key.
 #[derive(Clone, Copy)]
 struct OwnChange<'a> {
     key: &'a [u8],
-    kind: Kind,
-    value: &'a [u8],
+    entry: Entry<'a>,
 }
 
 impl OwnChange<'_> {
@@ -50,12 +49,11 @@ impl Cursor {
                 txn.batch.last_to(family, Some(&self.position.last), edge == Edge::Excluded)
             }
         };
-        let mut own = own.map(|own| OwnChange { key: own.key, kind: own.kind, value: own.value });
+        let mut own = own.map(|own| OwnChange { key: own.key, entry: own.entry() });
         if let Some(runs) = &mut self.merged.own {
             self.position.seek_own(runs)?;
             if runs.valid() && own.is_none_or(|own| own.is_behind(runs.key(), self.position.forward)) {
-                let entry = runs.entry();
-                own = Some(OwnChange { key: runs.key(), kind: entry.kind, value: entry.value });
+                own = Some(OwnChange { key: runs.key(), entry: runs.entry().with_seq(0) });
             }
         }
         let next = match (&own, merge.valid()) {
@@ -72,22 +70,16 @@ impl Cursor {
             Next::Committed if merge.current_iter() < Some(self.merged.own_iterators) => Next::Spilled,
             next => next,
         };
-        let key = self.batch.bytes.len();
-        let (kind, value, seq) = match own {
-            Some(own) if matches!(next, Next::Own | Next::Both) => {
-                self.batch.bytes.extend_from_slice(own.key);
-                let value = self.batch.bytes.len();
-                self.batch.bytes.extend_from_slice(own.value);
-                (own.kind, value, 0)
-            }
-            _ => {
-                let entry = merge.entry();
-                self.batch.bytes.extend_from_slice(merge.key());
-                let value = self.batch.bytes.len();
-                self.batch.bytes.extend_from_slice(entry.value);
-                (entry.kind, value, entry.seq)
-            }
+        let (at, entry) = match own {
+            Some(own) if matches!(next, Next::Own | Next::Both) => (own.key, own.entry),
+            _ => (merge.key(), merge.entry()),
         };
+        let bytes = &mut self.batch.bytes;
+        let key = bytes.len();
+        bytes.extend_from_slice(at);
+        let value = bytes.len();
+        let seen = txn.resolve(&entry, self.locks.mode, bytes)?;
+        let (seq, expires) = (entry.seq, entry.kind.has_expiry());
         // The snapshot's version of the key comes next.
         let is_first = self.merged.both_versions && next == Next::Both;
         let is_first = is_first || (next == Next::Both && mutant::is(Mutant::OwnRowTwice));
@@ -101,18 +93,13 @@ impl Cursor {
         if own_changes {
             self.position.set(&self.batch.bytes[key..value], Edge::Excluded);
         }
-        let mut state = if kind.is_tombstone() { CursorState::Deleted } else { CursorState::Live };
-        let mut expiry = 0;
-        if kind.has_expiry() {
-            let stored = &self.batch.bytes[value..];
-            expiry = expiry_of(kind, stored);
-            if !txn.sees(kind, stored, self.locks.mode) {
-                state = CursorState::Expired;
-            }
-            let behind = self.batch.bytes.len().min(value + EXPIRY_LEN);
-            self.batch.bytes.drain(value..behind);
-        }
-        Ok(Some((next, Span { key, value, end: self.batch.bytes.len(), expiry, is_first }, state, seq)))
+        let state = match (seen.live, expires) {
+            (true, _) => CursorState::Live,
+            (false, true) => CursorState::Expired,
+            (false, false) => CursorState::Deleted,
+        };
+        let end = self.batch.bytes.len();
+        Ok(Some((next, Span { key, value, end, expiry: seen.expiry, is_first }, state, seq)))
     }
 
     /// Copies live rows without an expiry after the batch's bytes. True: it stopped at a key of another kind,
@@ -121,7 +108,7 @@ impl Cursor {
         let bounds = &self.bounds;
         let Some(merge) = &mut self.merged.merge else { return Ok(false) };
         let (bytes, spans) = (&mut self.batch.bytes, &mut self.batch.spans);
-        let mut full = false;
+        let (mut full, mut resolved) = (false, Ok(()));
         merge.walk(&mut |at, entry| {
             full = spans.len() >= want || bytes.len() >= BATCH_BYTES;
             let plain = !entry.kind.is_tombstone() && !entry.kind.has_expiry();
@@ -131,11 +118,14 @@ impl Cursor {
             let key = bytes.len();
             bytes.extend_from_slice(at);
             let value = bytes.len();
-            bytes.extend_from_slice(entry.value);
+            if let Err(error) = resolve(&entry, || 0, bytes) {
+                resolved = Err(error);
+                return false;
+            }
             spans.push(Span { key, value, end: bytes.len(), expiry: 0, is_first: false });
             true
         })?;
-        Ok(full)
+        resolved.map(|()| full)
     }
 
     /// Reads the next rows, as many as the batch's present size. False: there are none.

@@ -7,9 +7,8 @@ use super::row_locks::Covered;
 use super::{behind, look_for_kill, Cursor, CursorState, Next};
 use crate::error::Result;
 use crate::lock::{Granted, Mode};
-use crate::ttl::{expiry_of, value_of};
 use crate::txn::transaction::{ReadMode, Transaction};
-use crate::types::{Kind, Seq, MAX_SEQ};
+use crate::types::{Seq, MAX_SEQ};
 
 impl Cursor {
     /// One row, locked, with the gap before it.
@@ -165,19 +164,16 @@ impl Cursor {
             self.locks.newly_locked = (granted == Some(Granted::New)).then_some((key, lock));
             return Ok(true);
         }
-        let mut value = Vec::new();
-        let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, Some(&mut value))?;
-        let mut kind = Kind::DELETE;
-        if let Some((seq, newest)) = newest {
-            txn.check_unchanged(seq)?;
-            kind = newest;
-        }
-        let live = txn.sees(kind, &value, self.locks.mode);
-        if live {
-            self.batch.bytes.truncate(span.value);
-            self.batch.bytes.extend_from_slice(value_of(kind, &value));
-            span.end = self.batch.bytes.len();
-            span.expiry = expiry_of(kind, &value);
+        let (bytes, mode) = (&mut self.batch.bytes, self.locks.mode);
+        bytes.truncate(span.value);
+        let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, |entry| {
+            txn.check_unchanged(entry.seq)?;
+            txn.resolve(&entry, mode, bytes)
+        })?;
+        span.end = bytes.len();
+        let live = newest.is_some_and(|seen| seen.live);
+        if let Some(seen) = newest.filter(|seen| seen.live) {
+            span.expiry = seen.expiry;
             self.locks.newly_locked = (granted == Some(Granted::New)).then_some((key, lock));
         } else if granted == Some(Granted::New) {
             if self.gaps.kept {

@@ -67,9 +67,9 @@ fn content(batch: &WriteBatch) -> Model {
         while merge.valid() {
             let (key, entry) = (merge.key().to_vec(), merge.entry());
             let hit = batch.runs().get(family, &key).expect("reads").expect("it is there");
-            assert_eq!((hit.kind, hit.value()), (entry.kind, entry.value));
+            assert_eq!((hit.kind, hit.stored()), (entry.kind, entry.stored()));
             forwards.push((key.clone(), entry.kind));
-            seen.insert((family, key), (entry.kind, entry.value.to_vec()));
+            seen.insert((family, key), (entry.kind, entry.stored().to_vec()));
             merge.next().expect("steps");
         }
         backwards.reverse();
@@ -77,7 +77,7 @@ fn content(batch: &WriteBatch) -> Model {
     }
     for (family, entries) in batch.families() {
         for entry in entries {
-            seen.insert((family, entry.key.to_vec()), (entry.kind, entry.value.to_vec()));
+            seen.insert((family, entry.key.to_vec()), (entry.kind, entry.entry().stored().to_vec()));
         }
     }
     seen
@@ -111,7 +111,7 @@ fn sealed(db: &Db, batch: &WriteBatch, owner: &LockOwner) -> Model {
         while merge.valid() {
             let entry = merge.entry();
             assert_eq!(entry.seq, 77);
-            seen.insert((family, merge.key().to_vec()), (entry.kind, entry.value.to_vec()));
+            seen.insert((family, merge.key().to_vec()), (entry.kind, entry.stored().to_vec()));
             merge.next().expect("steps");
         }
     }

@@ -99,7 +99,7 @@ impl Transaction {
     /// stays prepared. Does nothing for other transactions.
     pub fn resume(&mut self) -> Result<()> {
         if let Some(xa_prepared) = &self.outcome.xa_prepared {
-            self.outcome.prepared = Some(self.transactions.wake(xa_prepared)?);
+            self.outcome.prepared = Some(self.transactions.resume(xa_prepared)?);
             self.outcome.xa_prepared = None;
             self.published.set_part(&self.store, Part::Committing);
         }

@@ -40,9 +40,8 @@ use crate::lock::LockOwner;
 use crate::options::SyncMode;
 use crate::store::family::Family;
 use crate::store::Store;
-use crate::table::Hit;
 use crate::txn::commit::SPACE_WAIT;
-use crate::txn::write_batch::{OwnEntry, WriteBatch};
+use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
 use crate::types::{Kind, Seq};
 
@@ -166,6 +165,17 @@ pub enum ChangeKind<'a> {
 }
 
 impl<'a> ChangeKind<'a> {
+    /// The kind of its entry that needs no proof.
+    fn unproven(self) -> Kind {
+        match self {
+            ChangeKind::Put(_)
+            | ChangeKind::Insert(_)
+            | ChangeKind::PutEntry(_)
+            | ChangeKind::KeepEntry(_) => Kind::PUT.marked_may_overwrite(),
+            ChangeKind::Delete | ChangeKind::SingleDelete => Kind::DELETE,
+        }
+    }
+
     /// The value; empty of a deletion.
     fn value(self) -> &'a [u8] {
         match self {
@@ -196,25 +206,6 @@ pub(crate) struct Found {
     pub expiry: u64,
     /// The read took a lock new to the transaction.
     pub newly_locked: bool,
-}
-
-/// The transaction's own latest change of a key.
-#[derive(Debug)]
-pub(crate) enum Own<'a> {
-    /// In memory.
-    Memory(OwnEntry<'a>),
-    /// In a run.
-    Spilled(Hit),
-}
-
-impl Own<'_> {
-    /// Kind and stored value.
-    pub(crate) fn stored(&self) -> (Kind, &[u8]) {
-        match self {
-            Own::Memory(own) => (own.kind, own.value),
-            Own::Spilled(hit) => (hit.kind, hit.value()),
-        }
-    }
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]

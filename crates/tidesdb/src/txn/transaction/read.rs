@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use super::{Found, OnMissing, Own, ReadMode, Transaction, GETS_PER_SAMPLE};
+use super::{Found, OnMissing, ReadMode, Transaction, GETS_PER_SAMPLE};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
+use crate::mutant::{self, Mutant};
 use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
-use crate::ttl::{expiry_of, value_of, EXPIRY_LEN};
-use crate::types::{FamilyId, Kind, Seq};
+use crate::store::view::KeyVersion;
+use crate::types::{Entry, FamilyId, Seq};
+use crate::value::Seen;
 
 impl Transaction {
     /// The transaction's own latest change of a key.
-    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<Own<'_>>> {
+    pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<KeyVersion<'_>>> {
         if self.batch.is_empty() {
             return Ok(None);
         }
         match self.batch.get(family, key) {
-            Some(own) => Ok(Some(Own::Memory(own))),
-            None => Ok(self.batch.runs().get(family, key)?.map(Own::Spilled)),
+            Some(own) => Ok(Some(KeyVersion::Memory(own.entry()))),
+            None => Ok(self.batch.runs().get(family, key)?.map(KeyVersion::Block)),
         }
     }
 
@@ -50,55 +52,45 @@ impl Transaction {
             let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
-        if let Some(own) = self.own(family.id(), key)? {
-            let (kind, stored) = own.stored();
-            let live = self.sees(kind, stored, mode);
-            if live {
-                out.extend_from_slice(value_of(kind, stored));
-            }
-            return Ok(Found { live, expiry: expiry_of(kind, stored), newly_locked });
+        let own = self.own(family.id(), key)?;
+        let own =
+            own.filter(|own| !own.entry().kind.is_tombstone() || !mutant::is(Mutant::OwnDeletionUnseen));
+        if let Some(own) = own {
+            let Seen { live, expiry } = self.resolve(&own.entry(), mode, out)?;
+            return Ok(Found { live, expiry, newly_locked });
         }
-        let mut expiry = 0;
-        let live = match self.newest_measured(family.id(), key, seq, out)? {
-            None => {
-                // A drop since the check above has marked the family, and then taken its tables away.
-                family.check_live()?;
-                false
+        self.gets = self.gets.wrapping_add(1);
+        let found = self.newest_measured(family.id(), key, seq, |entry| {
+            if locking {
+                self.check_unchanged(entry.seq)?;
             }
-            Some((seq, kind)) => {
-                if locking {
-                    self.check_unchanged(seq)?;
-                }
-                let live = self.sees(kind, out, mode);
-                if kind.has_expiry() {
-                    expiry = expiry_of(kind, out);
-                    out.drain(..EXPIRY_LEN.min(out.len()));
-                }
-                live
-            }
-        };
+            self.resolve(&entry, mode, out)
+        })?;
+        if found.is_none() {
+            // A drop since the check above has marked the family, and then taken its tables away.
+            family.check_live()?;
+        }
+        let Seen { live, expiry } = found.unwrap_or(Seen { live: false, expiry: 0 });
         if locking && !live {
             newly_locked = self.settle_missing(family.id(), key, lock, on_missing, newly_locked)?;
         }
         Ok(Found { live, expiry, newly_locked })
     }
 
-    /// The newest version at or below `seq`; the time of the search is measured now and then.
+    /// The newest version at or below `seq`, as `read` takes it; the time of the search is measured now and then.
     #[inline]
     fn newest_measured(
-        &mut self,
+        &self,
         family: FamilyId,
         key: &[u8],
         seq: Seq,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<(Seq, Kind)>> {
-        self.gets = self.gets.wrapping_add(1);
-        if self.gets % GETS_PER_SAMPLE != 0 {
-            return self.store.newest(family, key, seq, Some(out));
+        read: impl FnOnce(Entry<'_>) -> Result<Seen>,
+    ) -> Result<Option<Seen>> {
+        let begun = (self.gets % GETS_PER_SAMPLE == 0).then(|| self.store.env.clock.now());
+        let found = self.store.newest(family, key, seq, read);
+        if let Some(begun) = begun {
+            self.store.stats.gets.add(self.store.env.clock.elapsed(begun));
         }
-        let begun = self.store.env.clock.now();
-        let found = self.store.newest(family, key, seq, Some(out));
-        self.store.stats.gets.add(self.store.env.clock.elapsed(begun));
         found
     }
 
@@ -119,14 +111,12 @@ impl Transaction {
         family.check_live()?;
         let mut committed = AscendingGets::new(&view, family.id(), seq);
         for key in keys {
-            let found = |kind, stored: &[u8]| {
-                self.sees(kind, stored, ReadMode::Latest).then(|| expiry_of(kind, stored))
+            let look = |entry: Entry<'_>| self.look(&entry, ReadMode::Latest);
+            let seen = match self.own(family.id(), key)? {
+                Some(own) => Some(look(own.entry())),
+                None => committed.newest(key)?.map(look),
             };
-            let own = self.own(family.id(), key)?;
-            each(match own.as_ref().map(Own::stored) {
-                Some((kind, stored)) => found(kind, stored),
-                None => committed.newest(key)?.and_then(|entry| found(entry.kind, entry.value)),
-            });
+            each(seen.filter(|seen| seen.live).map(|seen| seen.expiry));
         }
         Ok(())
     }

@@ -9,8 +9,8 @@
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::Result;
 use crate::store::ttl_clock::ViewSecond;
-use crate::ttl::is_live;
-use crate::types::{FamilyId, Kind, Seq, MAX_SEQ};
+use crate::types::Entry;
+use crate::value::{look, resolve, Seen};
 
 /// The seconds of a transaction's views.
 ///
@@ -68,23 +68,28 @@ impl Transaction {
         self.seconds.current.end(&self.store.ttl_clock);
     }
 
-    /// True if an entry, read in `mode`, exists.
-    pub(crate) fn sees(&self, kind: Kind, stored: &[u8], mode: ReadMode) -> bool {
-        is_live(kind, stored, || if self.options.sees_expired { 0 } else { self.read_second(mode) })
+    /// Looks at an entry, read in `mode`.
+    #[inline]
+    pub(crate) fn look(&self, entry: &Entry<'_>, mode: ReadMode) -> Seen {
+        look(entry, || self.shown_second(mode))
     }
 
-    /// True if the newest committed version of a key, `kind` at `seq`, keeps the key from being inserted.
-    pub(super) fn is_taken(&self, family: FamilyId, key: &[u8], kind: Kind) -> Result<bool> {
-        if !kind.has_expiry() {
-            return Ok(!kind.is_tombstone());
+    /// The same, and appends the value to `out` if there is one.
+    #[inline]
+    pub(crate) fn resolve(&self, entry: &Entry<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<Seen> {
+        resolve(entry, || self.shown_second(mode), out)
+    }
+
+    fn shown_second(&self, mode: ReadMode) -> u64 {
+        if self.options.sees_expired {
+            0
+        } else {
+            self.read_second(mode)
         }
-        let mut stored = Vec::new();
-        let newest = self.store.newest(family, key, MAX_SEQ, Some(&mut stored))?;
-        Ok(newest.is_some_and(|(_, kind): (Seq, Kind)| self.takes_place(kind, &stored)))
     }
 
-    /// True if an entry keeps its key from being inserted.
-    pub(super) fn takes_place(&self, kind: Kind, stored: &[u8]) -> bool {
-        is_live(kind, stored, || self.read_second(ReadMode::Latest))
+    /// True if an entry, the newest version of its key, keeps the key from being inserted.
+    pub(super) fn takes_place(&self, entry: &Entry<'_>) -> bool {
+        look(entry, || self.read_second(ReadMode::Latest)).live
     }
 }

@@ -10,9 +10,9 @@ use crate::lock::{Granted, Mode};
 use crate::mutant::{self, Mutant};
 use crate::store::family::Family;
 use crate::store::pressure::LARGE_BATCH;
-use crate::ttl::EXPIRY_LEN;
 use crate::txn::write_batch::{LargeValue, WriteBatch};
-use crate::types::{proves, CountEffect, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
+use crate::types::{proves, CountEffect, Entry, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
+use crate::value::EXPIRY_LEN;
 
 /// Part of the bound on locks for one transaction while all together hold nearly all of them.
 const CROWDED_SHARE: usize = 16;
@@ -30,6 +30,63 @@ fn proven_kind(change: ChangeKind<'_>, newest: Option<Kind>) -> Option<Kind> {
         ChangeKind::Insert(_) if newest.is_none_or(Kind::is_tombstone) => Some(Kind::PUT),
         ChangeKind::SingleDelete if newest.is_some_and(Kind::is_proven_insert) => Some(Kind::SINGLE_DELETE),
         _ => None,
+    }
+}
+
+/// The time of the exclusive lock on a change's key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum KeyLock {
+    /// With the change.
+    Now,
+    /// By the change's run, or by `prepare`: a range may have to keep the key out. The row that it overwrites has its own
+    /// lock.
+    Later,
+    /// Never.
+    Never,
+}
+
+impl KeyLock {
+    /// Of a transaction that locks keys. `asked`: the caller wants the lock at once. `by_run`: a run locks all entries of the
+    /// statement.
+    fn of(kind: ChangeKind<'_>, asked: bool, by_run: bool) -> KeyLock {
+        match kind {
+            // It waits for no range (`docs/protocols.md` 4.13).
+            ChangeKind::KeepEntry(_) => KeyLock::Never,
+            ChangeKind::PutEntry(_) if by_run => KeyLock::Later,
+            _ if asked => KeyLock::Now,
+            ChangeKind::Put(_) | ChangeKind::PutEntry(_) => KeyLock::Later,
+            // The family is nobody else's.
+            ChangeKind::Insert(_) => KeyLock::Never,
+            // An old entry: the row's lock is enough.
+            ChangeKind::Delete | ChangeKind::SingleDelete => KeyLock::Never,
+        }
+    }
+}
+
+/// The question of a change, under the lock on its key, to the key's newest version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    /// None.
+    Nothing,
+    /// Does its kind prove a stronger one?
+    Proof,
+    /// Is it newer than the snapshot?
+    Change,
+    /// Is there no live one, and is it newer than the snapshot?
+    Absence,
+}
+
+impl Look {
+    /// `uncompared`: nobody has compared the key with the transaction's snapshot.
+    fn of(kind: ChangeKind<'_>, uncompared: bool) -> Look {
+        match kind {
+            ChangeKind::Insert(_) => Look::Absence,
+            // The row was compared, and its entries are as old.
+            ChangeKind::PutEntry(_) | ChangeKind::KeepEntry(_) => Look::Nothing,
+            _ if uncompared => Look::Change,
+            ChangeKind::SingleDelete => Look::Proof,
+            ChangeKind::Put(_) | ChangeKind::Delete => Look::Nothing,
+        }
     }
 }
 
@@ -206,106 +263,109 @@ impl Transaction {
         written.map_err(|error| (changes.len().saturating_sub(1), error))
     }
 
-    /// `stored`: the value in its stored form.
-    fn write_one(&mut self, change: &Change<'_>, stored: Pieces<'_>) -> Result<()> {
-        let Change { family, key, .. } = *change;
-        family.check_live()?;
-        check_key(key)?;
-        // The kinds that need no proof; a proof below makes stronger ones of them.
-        let kind = match change.kind {
-            ChangeKind::Put(_)
-            | ChangeKind::Insert(_)
-            | ChangeKind::PutEntry(_)
-            | ChangeKind::KeepEntry(_) => Kind::PUT.marked_may_overwrite(),
-            ChangeKind::Delete | ChangeKind::SingleDelete => Kind::DELETE,
-        };
-        let expires = change.expiry != 0 && !kind.is_tombstone();
+    /// Adds a change in five steps: lock the key, look at its newest version, refuse a duplicate or a conflict, prove a
+    /// stronger kind, push.
+    fn write_one(&mut self, change: &Change<'_>, value: Pieces<'_>) -> Result<()> {
+        change.family.check_live()?;
+        check_key(change.key)?;
+        let is_insert = matches!(change.kind, ChangeKind::Insert(_));
+        if is_insert && change.count_unchanged {
+            return Err(Error::InvalidArgument("what must not exist is a new row".into()));
+        }
+        let unproven = change.kind.unproven();
+        let expires = change.expiry != 0 && !unproven.is_tombstone();
         if expires {
             self.store.begin_expiries()?;
         }
-        let insert = matches!(change.kind, ChangeKind::Insert(_));
-        let single = matches!(change.kind, ChangeKind::SingleDelete);
-        let mut proven = None;
-        if insert && change.count_unchanged {
-            return Err(Error::InvalidArgument("what must not exist is a new row".into()));
-        }
-        let entry = matches!(change.kind, ChangeKind::PutEntry(_));
-        // Of a large statement the entries are locked by the run that they go to, all at once.
-        let later = entry && self.options.single_statement && !self.batch.runs().is_empty();
-        let kept = matches!(change.kind, ChangeKind::KeepEntry(_));
-        let lock = change.lock && !self.options.unlocked && !later && !kept;
-        let lock = lock && !mutant::is(Mutant::WriteWithoutLock);
-        if lock {
-            let granted = self.lock_key(family.id(), key, Mode::Exclusive, false)?;
-            // A key under a lock on the table was not looked at when that was taken.
-            // Nor was one that was locked while versions newer than the snapshot were taken, or whose lock says so
-            // for an insertion that looks for no duplicate.
-            let looked_at = match self.takes_newest() {
-                true => change.count_unchanged || change.kind.value().is_empty(),
-                false => !self.overtook(),
-            };
-            let compared = granted == Some(Granted::AlreadyHeld)
-                && looked_at
-                && !self.locks.uncompared.load(Ordering::Relaxed);
-            let unread = !compared && !entry && self.snapshots.transaction.is_some();
-            let own = match insert || unread || single {
-                true => self.own(family.id(), key)?.map(|own| {
-                    let (kind, stored) = own.stored();
-                    self.takes_place(kind, stored)
-                }),
-                false => Some(true),
-            };
-            if own.is_none() {
-                let newest = self.store.newest(family.id(), key, MAX_SEQ, None)?;
-                if let Some((seq, kind)) = newest.filter(|_| insert || unread) {
-                    // The entries of a new index are as old as the rows it was made from, and those have been compared.
-                    let made = seq <= family.created_seq();
-                    let unchanged = if made { Ok(()) } else { self.check_unchanged(seq) };
-                    if insert
-                        && self.is_taken(family.id(), key, kind)?
-                        && !mutant::is(Mutant::DuplicateUnseen)
-                    {
-                        return Err(Error::Duplicate);
-                    }
-                    unchanged?;
+        let key_lock = self.key_lock(change);
+        let proven = match key_lock {
+            KeyLock::Now => self.lock_and_look(change)?,
+            KeyLock::Later | KeyLock::Never => {
+                if is_insert && self.is_taken(change.family.id(), change.key)? {
+                    return Err(Error::Duplicate);
                 }
-                if self.store.proves_inserts.load(Ordering::Acquire) {
-                    let newest = newest.map(|(seq, kind)| {
-                        match kind.is_tombstone() || proves(seq, self.store.unproven_upto()) {
-                            true => kind,
-                            false => kind.marked_may_overwrite(),
-                        }
-                    });
-                    proven = proven_kind(change.kind, newest);
-                }
-            } else if insert && own == Some(true) {
-                return Err(Error::Duplicate);
+                None
             }
-        } else if insert {
-            let live = match self.own(family.id(), key)? {
-                Some(own) => {
-                    let (kind, stored) = own.stored();
-                    self.takes_place(kind, stored)
-                }
-                None => match self.store.newest(family.id(), key, MAX_SEQ, None)? {
-                    Some((_, kind)) => self.is_taken(family.id(), key, kind)?,
-                    None => false,
-                },
-            };
-            if live {
-                return Err(Error::Duplicate);
-            }
-        }
-        let kind = proven.unwrap_or(kind);
+        };
+        self.locks.unlocked_puts |= key_lock == KeyLock::Later;
+        let kind = proven.unwrap_or(unproven);
         let kind = if expires { kind.with_expiry() } else { kind };
-        // A range may have to keep it out; the row it overwrites keeps its own lock. A kept entry waits for no range
-        // (`docs/protocols.md` 4.13), and an insertion without a lock is into a family that is nobody else's.
-        self.locks.unlocked_puts |=
-            !lock && !kept && !insert && !self.options.unlocked && !kind.is_tombstone();
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
-        let expiry = kind.has_expiry().then_some(change.expiry);
-        self.batch.push_in_pieces(family.id(), key, kind, expiry, stored, effect);
+        let expiry = expires.then_some(change.expiry);
+        self.batch.push_in_pieces(change.family.id(), change.key, kind, expiry, value, effect);
         Ok(())
+    }
+
+    /// When the change's key gets its lock.
+    fn key_lock(&self, change: &Change<'_>) -> KeyLock {
+        if self.options.unlocked || mutant::is(Mutant::WriteWithoutLock) {
+            return KeyLock::Never;
+        }
+        // Of a large statement the entries are locked by the run that they go to, all at once.
+        let by_run = self.options.single_statement && !self.batch.runs().is_empty();
+        KeyLock::of(change.kind, change.lock, by_run)
+    }
+
+    /// Locks the change's key and looks at its newest version. Returns the proven kind, if there is a proof.
+    fn lock_and_look(&mut self, change: &Change<'_>) -> Result<Option<Kind>> {
+        let (family, key) = (change.family.id(), change.key);
+        let granted = self.lock_key(family, key, Mode::Exclusive, false)?;
+        let compared = granted == Some(Granted::AlreadyHeld) && self.was_compared(change);
+        let look = Look::of(change.kind, !compared && self.snapshots.transaction.is_some());
+        if look == Look::Nothing {
+            return Ok(None);
+        }
+        if let Some(own) = self.own(family, key)? {
+            return match look == Look::Absence && self.takes_place(&own.entry()) {
+                true => Err(Error::Duplicate),
+                false => Ok(None),
+            };
+        }
+        let newest = self.store.newest(family, key, MAX_SEQ, |entry| {
+            Ok((entry.seq, entry.kind, look == Look::Absence && self.takes_place(&entry)))
+        })?;
+        if let Some((seq, _, taken)) = newest.filter(|_| look != Look::Proof) {
+            // The entries of a new index are as old as the rows it was made from, and those have been compared.
+            let made = seq <= change.family.created_seq();
+            let unchanged = if made { Ok(()) } else { self.check_unchanged(seq) };
+            if taken && !mutant::is(Mutant::DuplicateUnseen) {
+                return Err(Error::Duplicate);
+            }
+            unchanged?;
+        }
+        if !self.store.proves_inserts.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let newest = newest.map(|(seq, kind, _)| {
+            match kind.is_tombstone() || proves(seq, self.store.unproven_upto()) {
+                true => kind,
+                false => kind.marked_may_overwrite(),
+            }
+        });
+        Ok(proven_kind(change.kind, newest))
+    }
+
+    /// True if a key that was locked before was compared with the snapshot then.
+    ///
+    /// A key under a lock on the table was not. Nor was one that was locked while versions newer than the snapshot were
+    /// taken, or whose lock says so for an insertion that looks for no duplicate.
+    fn was_compared(&self, change: &Change<'_>) -> bool {
+        let looked_at = match self.takes_newest() {
+            true => change.count_unchanged || change.kind.value().is_empty(),
+            false => !self.overtook(),
+        };
+        looked_at && !self.locks.uncompared.load(Ordering::Relaxed)
+    }
+
+    /// True if a live entry keeps a key from being inserted.
+    fn is_taken(&self, family: FamilyId, key: &[u8]) -> Result<bool> {
+        match self.own(family, key)? {
+            Some(own) => Ok(self.takes_place(&own.entry())),
+            None => {
+                let taken = |entry: Entry<'_>| Ok(self.takes_place(&entry));
+                Ok(self.store.newest(family, key, MAX_SEQ, taken)? == Some(true))
+            }
+        }
     }
 
     /// Locks keys put without a statement's lock. A large transaction may have too many of them for an entry
@@ -401,5 +461,47 @@ impl Transaction {
         let kind = ChangeKind::SingleDelete;
         self.write(&[Change { family, key, kind, lock: true, count_unchanged: false, expiry: 0 }])
             .map_err(|(_, e)| e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_of_locks_and_looks() {
+        use {KeyLock::*, Look::*};
+        // The lock if it is asked for, if not, and if a run locks entries; the look at a key compared before, and at another.
+        let cases = [
+            (ChangeKind::Put(b""), [Now, Later, Now], [Nothing, Change]),
+            (ChangeKind::Insert(b""), [Now, Never, Now], [Absence, Absence]),
+            (ChangeKind::PutEntry(b""), [Now, Later, Later], [Nothing, Nothing]),
+            (ChangeKind::KeepEntry(b""), [Never, Never, Never], [Nothing, Nothing]),
+            (ChangeKind::Delete, [Now, Never, Now], [Nothing, Change]),
+            (ChangeKind::SingleDelete, [Now, Never, Now], [Proof, Change]),
+        ];
+        for (kind, locks, looks) in cases {
+            let of = |asked, by_run| KeyLock::of(kind, asked, by_run);
+            assert_eq!([of(true, false), of(false, false), of(true, true)], locks, "{kind:?}");
+            assert_eq!([false, true].map(|uncompared| Look::of(kind, uncompared)), looks, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn table_of_proofs() {
+        let put = Kind::PUT.marked_may_overwrite();
+        for (kind, newest, proven) in [
+            (ChangeKind::Insert(b""), None, Some(Kind::PUT)),
+            (ChangeKind::Insert(b""), Some(Kind::DELETE), Some(Kind::PUT)),
+            (ChangeKind::Insert(b""), Some(put), None),
+            (ChangeKind::SingleDelete, Some(Kind::PUT), Some(Kind::SINGLE_DELETE)),
+            (ChangeKind::SingleDelete, Some(put), None),
+            (ChangeKind::SingleDelete, Some(Kind::DELETE), None),
+            (ChangeKind::SingleDelete, None, None),
+            (ChangeKind::Put(b""), None, None),
+            (ChangeKind::Delete, Some(Kind::PUT), None),
+        ] {
+            assert_eq!(proven_kind(kind, newest), proven, "{kind:?} over {newest:?}");
+        }
     }
 }

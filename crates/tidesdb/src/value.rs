@@ -1,0 +1,108 @@
+//! The door by which values leave the engine. An [`Entry`] holds a handle of its value; [`resolve`] alone makes the
+//! caller's value of it. [`look`] decides for it, and for reads without values, if an entry has expired.
+//!
+//! The first eight bytes of the stored value of an entry with an expiry are its time in seconds since 1970; the handle
+//! follows (`docs/format.md`, "Expiry"). The entry passes through log, memtables, runs and tables as bytes. Only reads and
+//! rewrites look at the time.
+//!
+//! An entry is live while its time is above the reader's ([`crate::store::ttl_clock`]).
+
+use crate::error::Result;
+use crate::mutant::{self, Mutant};
+use crate::types::{Entry, Kind, StoredValue};
+
+/// Bytes of the time in front of a value.
+pub(crate) const EXPIRY_LEN: usize = 8;
+
+/// An entry as a read finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    /// The key has a value: the entry is no tombstone, and its time has not come.
+    pub live: bool,
+    /// The second of its expiry; 0: never.
+    pub expiry: u64,
+}
+
+/// The time of an entry's expiry in seconds since 1970; 0: never.
+#[inline]
+pub(crate) fn expiry_of(entry: &Entry<'_>) -> u64 {
+    match entry.stored().first_chunk() {
+        Some(bytes) if entry.kind.has_expiry() => u64::from_le_bytes(*bytes),
+        _ => 0,
+    }
+}
+
+/// Looks at an entry without its value. `now`, in seconds since 1970, is called only for entries with an expiry.
+#[inline]
+pub(crate) fn look(entry: &Entry<'_>, now: impl FnOnce() -> u64) -> Seen {
+    if !entry.kind.has_expiry() {
+        let live = !entry.kind.is_tombstone() || mutant::is(Mutant::TombstoneShown);
+        return Seen { live, expiry: 0 };
+    }
+    let expiry = expiry_of(entry);
+    Seen { live: expiry > now(), expiry }
+}
+
+/// Looks at an entry ([`look`]), and appends the caller's value to `out` if it is live.
+///
+/// Errors are those of the value's storage. After one `out` may have a part of the value.
+#[inline]
+pub(crate) fn resolve(entry: &Entry<'_>, now: impl FnOnce() -> u64, out: &mut Vec<u8>) -> Result<Seen> {
+    let seen = look(entry, now);
+    if seen.live {
+        match entry.handle() {
+            StoredValue::Inline(stored) => out.extend_from_slice(behind_expiry(entry.kind, stored)),
+        }
+    }
+    Ok(seen)
+}
+
+/// A stored value without the time of expiry.
+#[inline]
+fn behind_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
+    match stored.get(EXPIRY_LEN..) {
+        Some(value) if kind.has_expiry() => value,
+        _ => stored,
+    }
+}
+
+/// The entry, or its tombstone if it has expired for every reader: older versions stay hidden. The flag is
+/// true for a tombstone made here.
+pub(crate) fn buried<'a>(entry: Entry<'a>, expired_at: u64) -> (Entry<'a>, bool) {
+    if entry.kind.has_expiry() && !look(&entry, || expired_at).live {
+        return (Entry::new(entry.seq, Kind::DELETE, &[]), true);
+    }
+    (entry, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_lives_until_its_second() {
+        let stored = [&9u64.to_le_bytes()[..], b"row"].concat();
+        let entry = Entry::new(5, Kind::PUT.with_expiry(), &stored);
+        let mut out = b"before ".to_vec();
+        assert_eq!(resolve(&entry, || 8, &mut out).unwrap(), Seen { live: true, expiry: 9 });
+        assert_eq!(out, b"before row");
+        assert_eq!(resolve(&entry, || 9, &mut out).unwrap(), Seen { live: false, expiry: 9 });
+        assert_eq!(out, b"before row", "nothing of an expired row");
+        assert_eq!(buried(entry, 8), (entry, false));
+        assert_eq!(buried(entry, 9), (Entry::new(5, Kind::DELETE, &[]), true));
+    }
+
+    #[test]
+    fn an_entry_without_an_expiry_asks_no_clock() {
+        let no_clock = || unreachable!("no clock for entries without an expiry");
+        let mut out = Vec::new();
+        for (kind, live) in [(Kind::PUT, true), (Kind::DELETE, false), (Kind::SINGLE_DELETE, false)] {
+            out.clear();
+            let entry = Entry::new(1, kind, if live { b"a longer row" } else { b"" });
+            assert_eq!(look(&entry, no_clock), Seen { live, expiry: 0 });
+            assert_eq!(resolve(&entry, no_clock, &mut out).unwrap(), Seen { live, expiry: 0 });
+            assert_eq!(out, entry.stored());
+            assert_eq!(buried(entry, u64::MAX), (entry, false));
+        }
+    }
+}
