@@ -94,6 +94,8 @@ const KINDS: &[&str] = &[
 
 /// Kinds that the engine tells of (`crate::sync::note` there).
 const ENGINE: &[&str] = &[
+    "cache: shared read",
+    "cache: shared read that failed",
     "edit: count of rows",
     "edit: cut of the log",
     "edit: drops a family",
@@ -136,6 +138,7 @@ const ENGINE: &[&str] = &[
     "rotation: runs",
     "run of a transaction",
     "runs of a transaction merged",
+    "table: shared opening",
 ];
 
 /// A fault at a kind of call, as a name.

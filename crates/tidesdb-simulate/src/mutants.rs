@@ -9,12 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use tidesdb_simulated::{Mutant, MUTANTS, VARIABLE};
 
 /// Faults that the models find, with the model's name.
-const LOOM: [(Mutant, &str); 5] = [
+const LOOM: [(Mutant, &str); 7] = [
     (Mutant::FloorAfterScan, "store::snapshot"),
     (Mutant::SlotNotAskedAgain, "store::snapshot"),
     (Mutant::VisibleBeforeDone, "store::visible_seq"),
     (Mutant::DecisionUnseen, "lock::wait_cell"),
     (Mutant::SyncFollowersNotWoken, "wal::leader_queue"),
+    (Mutant::FlightEndUntold, "cache::single_flight"),
+    (Mutant::FailedFlightStays, "cache::single_flight"),
 ];
 
 /// How a fault was noticed; `Err`: it was not.

@@ -78,6 +78,9 @@ mutants! {
     FilterSaysNo: "a filter says no for one key of 64",
     OwnDeletionUnseen: "a read passes over the transaction's own deletion",
     TombstoneShown: "a tombstone is a live row without bytes to all that look at it",
+    FlightOfAnother: "a reader waits for the read of another block and takes that block",
+    FlightEndUntold: "the end of a read wakes nobody of those that wait for it",
+    FailedFlightStays: "a read that fails stays the one that others wait for",
     DeadRangeKeepsRow: "a key put into a range of deleted keys does not end it",
     // Commit and snapshots.
     VisibleBeforeDone: "the visible sequence passes a commit that is not in its memtable",

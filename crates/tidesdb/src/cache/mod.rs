@@ -6,9 +6,12 @@
 //! one more round, and skips frames in use. [`BlockCache::bytes`] therefore never exceeds the capacity. If
 //! nothing can be evicted, a block is returned without being cached. Only such blocks, and blocks of an
 //! erased file still in use, are not counted.
+//!
+//! A block missing from the cache is read once for all threads that miss it ([`BlockCache::read`]).
 
 mod frame;
 mod shard;
+mod single_flight;
 mod slab;
 pub mod work;
 
@@ -17,9 +20,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::memory_gauge::MemoryGauge;
+use crate::sync::note;
 use crate::types::FileNo;
 
 pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
+pub(crate) use single_flight::{Boarding, SingleFlight};
 
 use shard::{Shard, ENTRY_OVERHEAD};
 use slab::Slabs;
@@ -98,6 +103,51 @@ impl BlockCache {
     pub fn get(&self, file: FileNo, offset: u64) -> Option<BlockRef> {
         let hash = shard::hash(file, offset);
         self.shards[shard_of(hash)].get(hash, file, offset)
+    }
+
+    /// The block of `file` at `offset`, after [`BlockCache::get`] has missed it. The first of several threads calls `read`
+    /// and inserts the block with `priority`; the others wait for it, and keep it with their own. If its `read` fails or
+    /// panics, each of them calls its own, unless the block has come meanwhile. `read` must not come here again, and calls
+    /// nothing of the program around the store.
+    pub fn read<E>(
+        &self,
+        file: FileNo,
+        offset: u64,
+        priority: CachePriority,
+        read: impl FnOnce() -> Result<BlockRef, E>,
+    ) -> Result<BlockRef, E> {
+        let hash = shard::hash(file, offset);
+        let shard = &self.shards[shard_of(hash)];
+        let lead = match shard.reads.board((file, offset)) {
+            Boarding::Lead(lead) => Some(lead),
+            Boarding::Landed(block) => {
+                note("cache: shared read");
+                // The leader may have kept it for nobody but itself.
+                return Ok(match (priority, shard.peek(hash, file, offset)) {
+                    (_, Some(cached)) => cached,
+                    (CachePriority::NoEvict, None) => block,
+                    (_, None) => self.insert(file, offset, block, priority),
+                });
+            }
+            Boarding::Failed => {
+                note("cache: shared read that failed");
+                None
+            }
+        };
+        let block = match shard.peek(hash, file, offset) {
+            Some(block) => block,
+            None => self.insert(file, offset, read()?, priority),
+        };
+        if let Some(lead) = lead {
+            lead.land(&block);
+        }
+        Ok(block)
+    }
+
+    /// Threads that wait for another's read.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.shards.iter().map(|shard| shard.reads.waiting()).sum()
     }
 
     /// Inserts `block` as the one of `file` at `offset` and returns it, or another thread's block already

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::BlockRef;
+use super::single_flight::SingleFlight;
 use crate::sync::RwLock;
 use crate::types::FileNo;
 
@@ -46,6 +47,8 @@ struct Table {
 #[repr(align(128))]
 pub(super) struct Shard {
     table: RwLock<Table>,
+    /// Its missing blocks that a thread is reading.
+    pub(super) reads: SingleFlight<(FileNo, u64), BlockRef>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -102,18 +105,22 @@ impl Table {
 impl Shard {
     #[inline]
     pub(super) fn get(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
-        let found = {
-            let table = self.table.read();
-            let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
-            slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
-                slot.block.prefetch();
-                slot.block.mark_used();
-                slot.block.clone()
-            })
-        };
+        let found = self.peek(hash, file, offset);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
+    }
+
+    /// The block, if it is there, without a count of the lookup.
+    #[inline]
+    pub(super) fn peek(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
+        let table = self.table.read();
+        let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
+            slot.block.prefetch();
+            slot.block.mark_used();
+            slot.block.clone()
+        })
     }
 
     /// Inserts the block (`Ok`), or returns the one already under the key (`Err`).

@@ -1,4 +1,6 @@
+use std::panic::panic_any;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use super::*;
 
@@ -204,4 +206,115 @@ fn under_concurrent_load_it_stays_within_its_budget_and_gives_the_right_bytes() 
         cache.erase_file(file);
     }
     assert_eq!((cache.bytes(), cache.entries()), (0, 0));
+}
+
+/// A read's result; the error is the number of the read.
+type Read = Result<BlockRef, usize>;
+
+/// The results of `threads` threads that miss one block at once, and the number of their reads. The first read ends with
+/// `first`, after every other thread waits for it or reads too.
+fn miss_at_once(
+    cache: &BlockCache,
+    threads: usize,
+    first: fn(&BlockCache) -> Read,
+) -> (Vec<thread::Result<Read>>, usize) {
+    let reads = AtomicUsize::new(0);
+    let read = || match reads.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            while cache.waiting() + reads.load(Ordering::SeqCst) < threads {
+                thread::yield_now();
+            }
+            first(cache)
+        }
+        _ => Ok(filled(cache, 1000, 2)),
+    };
+    let miss = || {
+        assert!(cache.get(1, 0).is_none());
+        cache.read(1, 0, CachePriority::High, read)
+    };
+    let got = thread::scope(|scope| {
+        let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(miss)).collect();
+        spawned.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    assert_eq!(cache.waiting(), 0);
+    (got, reads.into_inner())
+}
+
+#[test]
+fn threads_that_miss_one_block_read_it_once() {
+    let cache = BlockCache::new(1 << 20);
+    let (got, reads) = miss_at_once(&cache, 8, |cache| Ok(filled(cache, 1000, 1)));
+    assert_eq!(reads, 1);
+    assert!(got.iter().all(|got| matches!(got, Ok(Ok(block)) if block[999] == 1)));
+    assert_eq!((cache.entries(), cache.hits(), cache.misses()), (1, 0, 8));
+    let missed_before = cache.read(1, 0, CachePriority::Low, || Err(0));
+    assert_eq!(missed_before.map(|block| block[0]), Ok(1), "it came into the cache since the lookup");
+}
+
+#[test]
+fn a_block_without_room_in_the_cache_is_shared_too() {
+    let cache = BlockCache::new(64 << 10);
+    let mut held = Vec::new();
+    for at in 0..1000 {
+        held.push(cache.insert(2, at, filled(&cache, 1000, 2), CachePriority::High));
+    }
+    let before = cache.entries();
+    let (got, reads) = miss_at_once(&cache, 4, |cache| Ok(filled(cache, 1000, 1)));
+    assert_eq!(reads, 1);
+    let blocks: Vec<&BlockRef> = got.iter().flatten().flatten().collect();
+    assert!(blocks.len() == 4 && blocks.iter().all(|block| block.as_ptr() == blocks[0].as_ptr()));
+    assert_eq!((cache.entries(), cache.get(1, 0).is_none()), (before, true));
+}
+
+#[test]
+fn after_a_failed_read_the_threads_that_waited_read_themselves() {
+    let failures: [fn(&BlockCache) -> Read; 2] =
+        [|_| Err(0), |_| panic_any("a panic in the middle of the first read")];
+    for first in failures {
+        let cache = BlockCache::new(1 << 20);
+        let (got, reads) = miss_at_once(&cache, 6, first);
+        // Late ones may find it in the cache.
+        assert!((2..=6).contains(&reads), "{reads}");
+        let good = got.iter().filter(|got| matches!(got, Ok(Ok(block)) if block[0] == 2)).count();
+        assert_eq!((good, cache.entries()), (5, 1));
+        cache.erase_file(1);
+        let (got, reads) = miss_at_once(&cache, 3, |cache| Ok(filled(cache, 1000, 3)));
+        assert_eq!((got.len(), reads), (3, 1), "the failed flight is over");
+    }
+}
+
+/// The block of one thread that reads it with the first priority and of one that waits for it with the second.
+fn read_and_wait(cache: &BlockCache, priorities: [CachePriority; 2]) -> [BlockRef; 2] {
+    let begun = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            cache.read(1, 0, priorities[0], || {
+                begun.store(true, Ordering::SeqCst);
+                while cache.waiting() == 0 {
+                    thread::yield_now();
+                }
+                Ok::<_, ()>(filled(cache, 1000, 1))
+            })
+        });
+        while !begun.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        let waited = cache.read(1, 0, priorities[1], || Err(()));
+        [reader.join().unwrap().unwrap(), waited.unwrap()]
+    })
+}
+
+#[test]
+fn a_waiter_keeps_the_block_that_its_reader_does_not() {
+    use CachePriority::{High, Low, NoEvict};
+    for (waiter, is_kept) in [(High, true), (Low, true), (NoEvict, false)] {
+        let cache = BlockCache::new(64 << 10);
+        for at in 0..1000 {
+            cache.insert(2, at, filled(&cache, 1000, 2), High);
+        }
+        let [read, waited] = read_and_wait(&cache, [NoEvict, waiter]);
+        assert_eq!(read.as_ptr(), waited.as_ptr(), "one block");
+        assert_eq!(cache.get(1, 0).is_some(), is_kept, "{waiter:?}");
+        assert!(cache.bytes() <= 64 << 10);
+    }
 }

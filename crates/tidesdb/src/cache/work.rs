@@ -8,9 +8,9 @@ use std::cell::Cell;
 pub struct ReadWork {
     /// Blocks of files visited.
     pub blocks: u64,
-    /// Blocks among these read from files.
+    /// Blocks among these read from files, by this thread or by another that it waited for.
     pub blocks_read: u64,
-    /// Microseconds of these reads.
+    /// Microseconds of these reads and waits.
     pub read_us: u64,
     /// Skipped old versions, and deleted and expired rows.
     pub passed: u64,

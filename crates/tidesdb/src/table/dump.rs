@@ -9,7 +9,7 @@ use super::index::IndexEntry;
 use super::properties::Properties;
 use super::reader::SsTable;
 use super::{SsTableMeta, OLD_TABLE_ALIGN, TABLE_ALIGN};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, CachePriority};
 use crate::error::{Error, Result};
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq};
@@ -145,7 +145,7 @@ impl SsTable {
             twin: 0,
         };
         let unknown = SsTable::open(files.clone(), cache.clone(), number, meta.clone());
-        let block = unknown.load_again(footer.properties, BlockKind::Properties)?;
+        let block = unknown.read_uncached(footer.properties, BlockKind::Properties)?;
         let properties = Properties::decode(&block, footer.version())
             .map_err(|damage| unknown.damage(footer.properties, damage))?;
         meta.entries = properties.entries;
@@ -188,7 +188,7 @@ impl SsTable {
     pub fn each_block(&self, visit: &mut dyn FnMut(Result<BlockFacts>) -> bool) {
         let walk = || -> Result<Vec<(IndexEntry, Vec<u8>)>> {
             let opened = self.opened()?;
-            self.index_entries(&self.load_top(opened)?, opened.footer.top)
+            self.index_entries(&self.load_top(opened, Some(CachePriority::High))?, opened.footer.top)
         };
         let index_levels = self.opened().map_or(1, |opened| opened.footer.index_levels);
         let facts = |(entry, separator): (IndexEntry, Vec<u8>)| BlockFacts {
@@ -213,7 +213,7 @@ impl SsTable {
                 continue;
             }
             let leaf = self
-                .load_again(entry.block, BlockKind::Index)
+                .read_uncached(entry.block, BlockKind::Index)
                 .and_then(|leaf| self.index_entries(&leaf, entry.block));
             match leaf {
                 Ok(blocks) => {

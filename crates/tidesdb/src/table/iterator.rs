@@ -9,7 +9,7 @@ use super::data_block::{find_version, CONTINUED, CONTINUES};
 use super::index::IndexEntry;
 use super::keyed_block::KeyedBlock;
 use super::read_ahead::Window;
-use super::reader::SsTable;
+use super::reader::{Opened, SsTable};
 use crate::cache::{BlockRef, CachePriority};
 use crate::error::Result;
 use crate::iter::InternalIterator;
@@ -46,9 +46,18 @@ impl IndexCursor {
         if let Some(top) = &self.top {
             return Ok(top.clone());
         }
-        let top = table.load_top(table.opened()?)?;
+        let top = table.load_top(self.opened(table)?, self.priority)?;
         self.top = Some(top.clone());
         Ok(top)
+    }
+
+    /// The table, opened. A merge, without a priority, shares nothing with others.
+    #[inline]
+    fn opened<'t>(&self, table: &'t SsTable) -> Result<&'t Opened> {
+        match self.priority {
+            Some(_) => table.opened(),
+            None => table.opened_by_merge(),
+        }
     }
 
     /// Moves to partition `part`; false if it does not exist.
@@ -57,7 +66,7 @@ impl IndexCursor {
             return Ok(true);
         }
         let top = self.top(table)?;
-        let footer = &table.opened()?.footer;
+        let footer = &self.opened(table)?.footer;
         if footer.index_levels == 1 {
             if part > 0 {
                 return Ok(false);
@@ -88,7 +97,7 @@ impl IndexCursor {
     /// Moves to the only block in which `key` can begin: the first with a separator at or above it. False if
     /// there is none.
     pub fn seek(&mut self, table: &SsTable, key: &[u8]) -> Result<bool> {
-        let footer = &table.opened()?.footer;
+        let footer = &self.opened(table)?.footer;
         let part = if footer.index_levels == 1 {
             0
         } else {
@@ -115,7 +124,7 @@ impl IndexCursor {
 
     /// Moves to the block with the entry of this rank, or to the last block. False without blocks.
     pub fn seek_rank(&mut self, table: &SsTable, rank: u64) -> Result<bool> {
-        let footer = &table.opened()?.footer;
+        let footer = &self.opened(table)?.footer;
         let part = if footer.index_levels == 1 {
             0
         } else {
@@ -140,7 +149,7 @@ impl IndexCursor {
 
     /// Moves to the last block.
     pub fn last(&mut self, table: &SsTable) -> Result<bool> {
-        let footer = &table.opened()?.footer;
+        let footer = &self.opened(table)?.footer;
         let part = if footer.index_levels == 1 {
             0
         } else {

@@ -1,5 +1,6 @@
 //! A disk in memory for the tests of this module. Tests can read and damage the bytes of its files.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -9,11 +10,35 @@ use crate::host::{Clock, HashMap, Random, SystemClock, SystemRandom};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::{Mutex, RwLock};
 
+/// A test's part in every read of a file: counts, waits, or fails it.
+#[derive(Default)]
+pub struct ReadHook(RwLock<Option<Hook>>);
+
+type Hook = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+impl ReadHook {
+    pub fn set(&self, hook: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        *self.0.write() = Some(Arc::new(hook));
+    }
+
+    fn call(&self) -> Result<()> {
+        let hook = self.0.read().clone();
+        hook.map_or(Ok(()), |hook| hook())
+    }
+}
+
+impl fmt::Debug for ReadHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadHook")
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct MemoryFile {
     path: PathBuf,
     pub bytes: RwLock<Vec<u8>>,
     pub reads: AtomicU64,
+    pub on_read: ReadHook,
     /// Offset and length of stretches written back early.
     pub written_early: Mutex<Vec<(u64, u64)>>,
 }
@@ -24,6 +49,7 @@ impl File for MemoryFile {
     }
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.on_read.call()?;
         let bytes = self.bytes.read();
         let start = bytes.len().min(offset as usize);
         let len = buf.len().min(bytes.len() - start);

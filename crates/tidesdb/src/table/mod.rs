@@ -106,4 +106,6 @@ impl SsTableOptions {
 #[cfg(test)]
 mod memory_disk;
 #[cfg(test)]
+mod shared_reads_test;
+#[cfg(test)]
 mod tests;

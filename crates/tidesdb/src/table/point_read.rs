@@ -73,7 +73,7 @@ impl SsTable {
         let top = match &opened.top {
             Some(top) => top,
             None => {
-                held = self.load_top(opened)?;
+                held = self.load_top(opened, PRIORITY)?;
                 &held
             }
         };

@@ -1,5 +1,6 @@
 //! Read-ahead: a stretch of a table in memory, for consecutive reads of its blocks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::BlockHandle;
@@ -23,15 +24,22 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// The place of a block in memory, if it is there.
+    fn place(&self, handle: BlockHandle) -> Option<Range<usize>> {
+        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
+        let range = from..from.checked_add(usize::try_from(handle.len).ok()?)?;
+        (range.end <= self.bytes.len()).then_some(range)
+    }
+
+    /// True if the block is in memory.
+    pub fn has(&self, handle: BlockHandle) -> bool {
+        self.place(handle).is_some()
+    }
+
     /// The stored bytes of the block at `handle`. If it is not in memory, reads `ahead` bytes from its start.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
-        let within = |window: &Window| {
-            let from = usize::try_from(handle.offset.checked_sub(window.start)?).ok()?;
-            let range = from..from.checked_add(len)?;
-            (range.end <= window.bytes.len()).then_some(range)
-        };
-        let range = match within(self) {
+        let range = match self.place(handle) {
             Some(range) => range,
             None => {
                 let behind = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);

@@ -16,11 +16,12 @@ use super::properties::Properties;
 use super::read_ahead::Window;
 use super::{SsTableIterator, SsTableMeta, SsTableOptions, SsTableVersionIterator};
 use crate::cache::work;
-use crate::cache::{BlockCache, BlockRef, CachePriority, Reservation};
+use crate::cache::{BlockCache, BlockRef, Boarding, CachePriority, Reservation, SingleFlight};
 use crate::error::{Error, Result};
 use crate::io::File;
 use crate::iter::KeyRange;
 use crate::options::FamilyOptions;
+use crate::sync::note;
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq, MAX_SEQ};
 
@@ -57,6 +58,8 @@ pub struct SsTable {
     /// Its second copy.
     twin: Option<Arc<SsTable>>,
     opened: OnceLock<Box<Opened>>,
+    /// The read of the table's end that opens it, while it is under way.
+    opening: SingleFlight<(), ()>,
     /// What figures have found out without opening it.
     form: OnceLock<Form>,
 }
@@ -97,7 +100,8 @@ impl SsTable {
             let alone = SsTableMeta { offset: 0, twin: 0, ..meta.clone() };
             SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.twin, alone)
         });
-        Arc::new(SsTable { files, cache, file, meta, twin, opened: OnceLock::new(), form: OnceLock::new() })
+        let (opened, opening, form) = (OnceLock::new(), SingleFlight::default(), OnceLock::new());
+        Arc::new(SsTable { files, cache, file, meta, twin, opened, opening, form })
     }
 
     /// The manifest's metadata of the table.
@@ -222,7 +226,7 @@ impl SsTable {
     /// Asks the filters of all partitions with possible keys of `prefix`.
     fn partitions_may_contain(&self, opened: &Opened, prefix: &[u8], hash: u64) -> Result<bool> {
         let top_at = opened.footer.top;
-        let top = self.load_top(opened)?;
+        let top = self.load_top(opened, Some(CachePriority::High))?;
         let index = self.parse(&top, top_at)?;
         let ask = |damage| self.damage(top_at, damage);
         let first = index.lower_bound(prefix).map_err(ask)?.0;
@@ -257,8 +261,39 @@ impl SsTable {
     pub(super) fn opened(&self) -> Result<&Opened> {
         match self.opened.get() {
             Some(opened) => Ok(opened),
-            None => self.or_twin(self.read_tail(), SsTable::opened),
+            None => self.or_twin(self.open_with_others(), SsTable::opened),
         }
+    }
+
+    /// The same for a merge: no client waits for a thread of low priority, nor the other way round.
+    pub(super) fn opened_by_merge(&self) -> Result<&Opened> {
+        match self.opened.get() {
+            Some(opened) => Ok(opened),
+            None => self.or_twin(self.read_tail(), SsTable::opened_by_merge),
+        }
+    }
+
+    /// Reads the table's end, once for all threads that need it now. After an error each of the others reads it itself.
+    #[cold]
+    fn open_with_others(&self) -> Result<&Opened> {
+        let opening = self.opening.board(());
+        if !matches!(opening, Boarding::Lead(_)) {
+            note("table: shared opening");
+        }
+        let opened = match self.opened.get() {
+            Some(opened) => opened,
+            None => self.read_tail()?,
+        };
+        if let Boarding::Lead(lead) = opening {
+            lead.land(&());
+        }
+        Ok(opened)
+    }
+
+    /// Threads that wait for another to open it.
+    #[cfg(test)]
+    pub(super) fn waiting_to_open(&self) -> usize {
+        self.opening.waiting()
     }
 
     /// The second copy.
@@ -278,15 +313,35 @@ impl SsTable {
         first: Result<T>,
         again: impl FnOnce(&'t SsTable) -> Result<T>,
     ) -> Result<T> {
+        let mut damage = None;
+        let read = self.or_twin_untold(first, again, &mut damage);
+        self.tell(damage);
+        read
+    }
+
+    /// The same, where the program's log must not be called: damage that the second copy made good is left in `damage`.
+    fn or_twin_untold<'t, T>(
+        &'t self,
+        first: Result<T>,
+        again: impl FnOnce(&'t SsTable) -> Result<T>,
+        damage: &mut Option<Error>,
+    ) -> Result<T> {
         match (first, &self.twin) {
             (Err(error), Some(twin)) => match again(twin) {
                 Ok(read) => {
-                    self.files.tell_damage(self.file, &error);
+                    *damage = Some(error);
                     Ok(read)
                 }
                 Err(_) => Err(error),
             },
             (done, _) => done,
+        }
+    }
+
+    /// Tells of damage of this copy, if there is some.
+    fn tell(&self, damage: Option<Error>) {
+        if let Some(damage) = damage {
+            self.files.tell_damage(self.file, &damage);
         }
     }
 
@@ -354,15 +409,14 @@ impl SsTable {
         };
         let (footer, properties) = (end.footer, end.properties);
         let opened = Opened { footer, properties, top, filter, _reservations: reservations };
-        // When two threads open at once, one result is kept.
         Ok(self.opened.get_or_init(|| Box::new(opened)))
     }
 
-    /// The uppermost index block.
-    pub(super) fn load_top(&self, opened: &Opened) -> Result<BlockRef> {
+    /// The uppermost index block; `priority` as for [`SsTable::load`].
+    pub(super) fn load_top(&self, opened: &Opened, priority: Option<CachePriority>) -> Result<BlockRef> {
         match &opened.top {
             Some(top) => Ok(top.clone()),
-            None => self.load(opened.footer.top, top_kind(&opened.footer), Some(CachePriority::High)),
+            None => self.load(opened.footer.top, top_kind(&opened.footer), priority),
         }
     }
 
@@ -377,15 +431,35 @@ impl SsTable {
     ) -> Result<BlockRef> {
         let offset = self.meta.offset.wrapping_add(handle.offset);
         work::note_block();
-        if let Some(block) = self.cache.get(self.file, offset) {
-            return Ok(block);
+        match self.cache.get(self.file, offset) {
+            Some(block) => Ok(block),
+            None => self.load_missing(offset, handle, kind, priority),
         }
-        let read = || self.or_twin(self.load_again(handle, kind), |twin| twin.load_again(handle, kind));
-        let block = work::block_read(|| self.files.now_micros(), read)?;
-        Ok(match priority {
-            Some(priority) => self.cache.insert(self.file, offset, block, priority),
-            None => block,
-        })
+    }
+
+    /// The rest of `load`, for a block missing from the cache. Reads of merges, without a priority, share nothing: a
+    /// client does not wait for a thread of low priority.
+    #[cold]
+    fn load_missing(
+        &self,
+        offset: u64,
+        handle: BlockHandle,
+        kind: BlockKind,
+        priority: Option<CachePriority>,
+    ) -> Result<BlockRef> {
+        let mut damage = None;
+        let mut read = || {
+            let block = self.read_uncached(handle, kind);
+            self.or_twin_untold(block, |twin| twin.read_uncached(handle, kind), &mut damage)
+        };
+        let shared = || match priority {
+            Some(priority) => self.cache.read(self.file, offset, priority, read),
+            None => read(),
+        };
+        let block = work::block_read(|| self.files.now_micros(), shared);
+        // Nobody waits for this thread any more.
+        self.tell(damage);
+        block
     }
 
     /// The data block at `handle` for a long scan forward: from the cache, or through `window`.
@@ -395,19 +469,28 @@ impl SsTable {
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let read = || {
+        let is_read = window.has(handle);
+        let mut damage = None;
+        let mut read = || {
             let block = window
                 .block(self, handle, SCAN_WINDOW)
                 .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
             window.release_large();
-            self.or_twin(block, |twin| twin.load_again(handle, BlockKind::Data))
+            self.or_twin_untold(block, |twin| twin.read_uncached(handle, BlockKind::Data), &mut damage)
         };
-        let block = work::block_read(|| self.files.now_micros(), read)?;
-        Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
+        let shared = || match is_read {
+            // Nothing to wait for, and nothing to share.
+            true => Ok(self.cache.insert(self.file, offset, read()?, CachePriority::NoEvict)),
+            false => self.cache.read(self.file, offset, CachePriority::NoEvict, read),
+        };
+        let block = work::block_read(|| self.files.now_micros(), shared);
+        // Nobody waits for this thread any more.
+        self.tell(damage);
+        block
     }
 
     /// The block at `handle` from this copy's file, past the cache.
-    pub(super) fn load_again(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+    pub(super) fn read_uncached(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         self.read(&*self.files.get(self.file)?, handle, kind)
     }
 

@@ -113,7 +113,7 @@ impl Walk<'_> {
         if (self.interrupted)() {
             return Err(Error::Interrupted);
         }
-        let block = self.table.load_again(handle, kind)?;
+        let block = self.table.read_uncached(handle, kind)?;
         self.blocks.push(handle);
         self.check.blocks += 1;
         self.check.bytes += handle.len;

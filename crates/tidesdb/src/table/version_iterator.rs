@@ -80,7 +80,7 @@ impl SsTableVersionIterator {
         let read = self.read_block(handle);
         match (read, self.table.twin()) {
             (Err(error), Some(twin)) => {
-                let block = twin.load_again(handle, BlockKind::Data).map_err(|_| error)?;
+                let block = twin.read_uncached(handle, BlockKind::Data).map_err(|_| error)?;
                 self.payload.clear();
                 self.payload.extend_from_slice(&block);
             }
