@@ -108,6 +108,8 @@ impl Step for FlushLoop {
                 self.pause = RETRY.0;
                 store.wal.fullness().over(FullFor::Flush, store.now_micros());
                 drop(sealed);
+                // Merged away since the flush was told, a run had its last holder here.
+                store.unlink_unused();
                 store.heap_trim.trim(store.env.clock.now());
                 Next::Again
             }
