@@ -131,6 +131,18 @@ fn current_manifest(disk: &dyn Disk, dir: &Path, purpose: OpenFor) -> Result<Opt
     }
 }
 
+/// An error, if a store may not be made in a directory without a manifest.
+fn check_new(dir: &Path, tables: &TableStore, on_disk: &HashSet<FileNo>, purpose: OpenFor) -> Result<()> {
+    if let Some(number) = on_disk.iter().min() {
+        let what = format!("{} is missing, and this table exists", manifest::CURRENT);
+        return Err(tables.damage(*number, what));
+    }
+    if purpose != OpenFor::WriteOrCreate {
+        return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
+    }
+    Ok(())
+}
+
 impl VersionSet {
     /// Recovers the versions of the store in `dir`. For writing, also raises the epoch by one and starts a
     /// new manifest durably; on a full disk the present manifest continues. Files not named by the manifest
@@ -179,26 +191,14 @@ impl VersionSet {
             cache: &cache,
             obsolete: &obsolete,
         };
-        let mut format = FormatVersion::One;
-        if let Some(number) = current {
-            let path = dir.join(manifest::manifest_name(number));
-            let (found, edits) = manifest::read_manifest(&*disk, dir, number)?;
-            format = found;
-            for (ordinal, edit) in edits.iter().enumerate() {
-                replay
-                    .apply(edit)
-                    .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
+        let format = match current {
+            Some(number) => replay.read(&*disk, dir, number)?,
+            None => {
+                check_new(dir, &tables, &on_disk, purpose)?;
+                disk.create_dir_all(dir)?;
+                FormatVersion::One
             }
-        } else {
-            if let Some(number) = on_disk.iter().min() {
-                let what = format!("{} is missing, and this table exists", manifest::CURRENT);
-                return Err(tables.damage(*number, what));
-            }
-            if purpose != OpenFor::WriteOrCreate {
-                return Err(Error::InvalidArgument(format!("there is no store in {}", dir.display())));
-            }
-            disk.create_dir_all(dir)?;
-        }
+        };
         let Replay { version, state, files, mut next_file, .. } = replay;
         let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
         let missing =

@@ -1,15 +1,20 @@
 //! Plans: the effects of an edit on versions and files. Also the replay of a manifest's edits.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::obsolete::ObsoleteFiles;
 use super::{FileRecord, StoreState};
 use crate::cache::BlockCache;
+use crate::error::{Error, Result};
 use crate::host::HashMap;
+use crate::io::Disk;
+use crate::options::FormatVersion;
 use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo};
 use crate::version::edit::Edit;
+use crate::version::manifest;
 use crate::version::{Change, LiveFile, TableHandle, Version};
 
 /// The checked effects of an edit on versions and files, not yet installed.
@@ -139,7 +144,18 @@ pub(super) struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    pub(super) fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
+    /// Applies all edits of a manifest, and returns the version of its format.
+    pub(super) fn read(&mut self, disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<FormatVersion> {
+        let path = dir.join(manifest::manifest_name(number));
+        let (format, edits) = manifest::read_manifest(disk, dir, number)?;
+        for (ordinal, edit) in edits.iter().enumerate() {
+            self.apply(edit)
+                .map_err(|e| Error::corruption(&path, 0, format!("edit {ordinal} does not fit: {e}")))?;
+        }
+        Ok(format)
+    }
+
+    fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
         let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
         let open = Opening { guests: &HashMap::default(), tables, cache, obsolete };
         let plan = plan(&self.version, &self.files, edit, &open)?;
