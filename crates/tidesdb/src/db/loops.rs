@@ -68,11 +68,24 @@ impl CloseSignal {
 pub(super) struct FlushLoop {
     maintenance: Arc<Maintenance>,
     pause: Duration,
+    /// It installed runs. Those that were merged away since the flush was told had their last holder here.
+    held_runs: bool,
 }
 
 impl FlushLoop {
     pub(super) fn new(maintenance: Arc<Maintenance>) -> FlushLoop {
-        FlushLoop { maintenance, pause: RETRY.0 }
+        FlushLoop { maintenance, pause: RETRY.0, held_runs: false }
+    }
+
+    /// With nothing to flush it unlinks the runs that it held last. Whoever unlinks others at that moment (DROP of a large
+    /// table) is not waited for: the next flush does.
+    fn idle(&mut self) -> Next {
+        let store = &self.maintenance.store;
+        self.held_runs = self.held_runs && !store.unlink_unused_if_free();
+        match self.held_runs {
+            true => Next::WaitUntil(store.env.clock.now() + RETRY.0),
+            false => Next::Wait,
+        }
     }
 }
 
@@ -85,7 +98,8 @@ impl Step for FlushLoop {
                 return Next::End;
             }
             if state.sealed.is_empty() {
-                return Next::Wait;
+                drop(state);
+                return self.idle();
             }
             state.attempts += 1;
             state.hurry = false;
@@ -106,10 +120,8 @@ impl Step for FlushLoop {
         match result {
             Ok(()) => {
                 self.pause = RETRY.0;
+                self.held_runs |= memtables == 0;
                 store.wal.fullness().over(FullFor::Flush, store.now_micros());
-                drop(sealed);
-                // Merged away since the flush was told, a run had its last holder here.
-                store.unlink_unused();
                 store.heap_trim.trim(store.env.clock.now());
                 Next::Again
             }

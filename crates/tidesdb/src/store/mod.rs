@@ -417,7 +417,16 @@ impl Store {
 
     /// Unlinks unused files: the space of a large rollback is free at once.
     pub(crate) fn unlink_unused(&self) {
-        if let Err(error) = self.versions.delete_obsolete() {
+        self.tell_of_old_files(self.versions.delete_obsolete());
+    }
+
+    /// The same, unless another thread does so at the moment: false.
+    pub(crate) fn unlink_unused_if_free(&self) -> bool {
+        self.versions.delete_obsolete_if_free().map(|unlinked| self.tell_of_old_files(unlinked)).is_some()
+    }
+
+    fn tell_of_old_files(&self, unlinked: Result<usize>) {
+        if let Err(error) = unlinked {
             self.log(LogLevel::Warn, &format!("an old file stays for now: {error}"));
         }
     }

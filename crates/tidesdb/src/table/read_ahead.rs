@@ -31,11 +31,6 @@ impl Window {
         (range.end <= self.bytes.len()).then_some(range)
     }
 
-    /// True if the block is in memory.
-    pub fn has(&self, handle: BlockHandle) -> bool {
-        self.place(handle).is_some()
-    }
-
     /// The stored bytes of the block at `handle`. If it is not in memory, reads `ahead` bytes from its start.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
         let len = table.bounded(handle)?;

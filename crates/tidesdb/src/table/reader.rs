@@ -462,31 +462,25 @@ impl SsTable {
         block
     }
 
-    /// The data block at `handle` for a long scan forward: from the cache, or through `window`.
+    /// The data block at `handle` for a long scan forward: from the cache, or through `window`. The read is not shared: it
+    /// is longer than a block, and the others need windows of their own.
     pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
         let offset = self.meta.offset.wrapping_add(handle.offset);
         work::note_block();
         if let Some(block) = self.cache.get(self.file, offset) {
             return Ok(block);
         }
-        let is_read = window.has(handle);
-        let mut damage = None;
-        let mut read = || {
-            let block = window
-                .block(self, handle, SCAN_WINDOW)
-                .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
-            window.release_large();
-            self.or_twin_untold(block, |twin| twin.read_uncached(handle, BlockKind::Data), &mut damage)
-        };
-        let shared = || match is_read {
-            // Nothing to wait for, and nothing to share.
-            true => Ok(self.cache.insert(self.file, offset, read()?, CachePriority::NoEvict)),
-            false => self.cache.read(self.file, offset, CachePriority::NoEvict, read),
-        };
-        let block = work::block_read(|| self.files.now_micros(), shared);
-        // Nobody waits for this thread any more.
-        self.tell(damage);
-        block
+        work::block_read(
+            || self.files.now_micros(),
+            || {
+                let block = window
+                    .block(self, handle, SCAN_WINDOW)
+                    .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+                window.release_large();
+                let block = self.or_twin(block, |twin| twin.read_uncached(handle, BlockKind::Data))?;
+                Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
+            },
+        )
     }
 
     /// The block at `handle` from this copy's file, past the cache.

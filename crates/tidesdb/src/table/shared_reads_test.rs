@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
@@ -47,6 +48,15 @@ fn store_with(options: &SsTableOptions, twin: u64, log: Option<LogSink>) -> Stor
     Store { file: disk.file(&path(FILE)), cache, table }
 }
 
+/// A fault ends the test.
+fn wait_until(what: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !what() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody came");
+        thread::yield_now();
+    }
+}
+
 fn in_threads<T: Send>(threads: usize, call: impl Fn() -> T + Sync) -> Vec<thread::Result<T>> {
     thread::scope(|scope| {
         let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(&call)).collect();
@@ -68,9 +78,7 @@ fn read_at_once(
         if count.fetch_add(1, Ordering::SeqCst) > 0 {
             return Ok(());
         }
-        while cache.waiting() + count.load(Ordering::SeqCst) < threads {
-            thread::yield_now();
-        }
+        wait_until(|| cache.waiting() + count.load(Ordering::SeqCst) >= threads);
         first()
     });
     let key = 50u32.to_be_bytes();
@@ -121,9 +129,7 @@ fn threads_that_open_a_table_at_once_read_its_end_once() {
     let (others, count) = (Arc::clone(&begun), Arc::clone(&reads));
     store.file.on_read.set(move || {
         count.fetch_add(1, Ordering::SeqCst);
-        while others.load(Ordering::SeqCst) < 6 {
-            thread::yield_now();
-        }
+        wait_until(|| others.load(Ordering::SeqCst) == 6);
         Ok(())
     });
     let opened = in_threads(6, || {
@@ -147,9 +153,7 @@ fn after_a_failed_opening_the_others_read_at_once_and_not_in_turn() {
             true => table.waiting_to_open() == THREADS - 1,
             false => count.load(Ordering::SeqCst) == THREADS,
         };
-        while !is_time() {
-            thread::yield_now();
-        }
+        wait_until(is_time);
         Err(Error::InvalidArgument("a bad moment".into()))
     });
     let opened = in_threads(THREADS, || store.table.properties().is_err());
@@ -174,18 +178,14 @@ fn a_merge_shares_no_read() {
             // The client's read lasts until the merge has read all.
             store.file.on_read.set(move || {
                 if count.fetch_add(1, Ordering::SeqCst) == 0 {
-                    while done.load(Ordering::SeqCst) == 0 {
-                        thread::yield_now();
-                    }
+                    wait_until(|| done.load(Ordering::SeqCst) > 0);
                 }
                 Ok(())
             });
             let key = 0u32.to_be_bytes();
             thread::scope(|scope| {
                 let client = scope.spawn(|| store.table.get(&key, hash_key(&key), MAX_SEQ));
-                while begun.load(Ordering::SeqCst) == 0 {
-                    thread::yield_now();
-                }
+                wait_until(|| begun.load(Ordering::SeqCst) > 0);
                 let mut merge = store.table.version_iter();
                 let mut rows = 0;
                 merge.seek(&key).unwrap();

@@ -44,7 +44,18 @@ impl VersionSet {
     /// cannot be unlinked is tried again at the next call.
     pub fn delete_obsolete(&self) -> Result<usize> {
         let pauses = self.obsolete.pauses.lock();
-        if *pauses > 0 || self.read_only {
+        self.delete_unpaused(*pauses)
+    }
+
+    /// The same. Waits for no other thread that unlinks: none.
+    pub fn delete_obsolete_if_free(&self) -> Option<Result<usize>> {
+        let pauses = self.obsolete.pauses.try_lock()?;
+        Some(self.delete_unpaused(*pauses))
+    }
+
+    /// The mutex of the pauses is held.
+    fn delete_unpaused(&self, pauses: usize) -> Result<usize> {
+        if pauses > 0 || self.read_only {
             return Ok(0);
         }
         // In another directory these names are another store's.
