@@ -116,6 +116,10 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
   if (plan_alter(table, altered, info, open_table_->name(), open_table_->record(), &plan, &reason))
     reason = take_defaults(altered, &plan);
   if (table->in_use->is_error()) return HA_ALTER_ERROR;
+  if (!reason && pins_collations())
+    reason =
+        "TidesDB: an index over a virtual column was made under another character_set_collations, and the "
+        "server may write those of this session into the definition";
   if (reason) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
@@ -129,6 +133,17 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
   if (builds_beside_writers()) return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
   info->unsupported_reason = "TidesDB: the transaction holds locks";
   return HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+/* The server writes each expression anew, in an ALTER that changes nothing of it as well. A collation that
+   the session has by default is in it then (CAST(... CHAR CHARACTER SET utf8mb4 BINARY)), and the column has
+   other values from then on. */
+bool ha_tidesdb::pins_collations() const {
+  for (uint index = 0; index < table_share->keys; index++)
+    if (virtual_columns_.index_has_any(index) &&
+        virtual_columns_.has_other_collations(index, opened_settings_))
+      return true;
+  return false;
 }
 
 bool ha_tidesdb::builds_beside_writers() const {

@@ -229,6 +229,11 @@ const char *VirtualColumns::difference(uint index, THD *thd, const ExpressionSet
   return group.settings.difference(opened, of.needs & NEEDS_OPENING ? of.needs : of.needs & KEPT);
 }
 
+bool VirtualColumns::has_other_collations(uint index, const ExpressionSettings &opened) const {
+  const Index &of = indexes_[index];
+  return groups_[of.group]->settings.difference(opened, of.needs & NEEDS_COLLATIONS) != nullptr;
+}
+
 const uchar *VirtualColumns::row_with(uint index, const uchar *record) {
   Group &group = *groups_[indexes_[index].group];
   if (!group.is_open) return record;

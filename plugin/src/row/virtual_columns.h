@@ -58,6 +58,9 @@ class VirtualColumns {
   /* Why entries of an index are not what the session would compute; nullptr: they are. `opened`: the settings
      of the session that opened the table: some stay in the server's expressions from then on. */
   const char *difference(uint index, THD *thd, const ExpressionSettings &opened) const;
+  /* Whether the server's expressions for an index have other default collations than the index was made with.
+   */
+  bool has_other_collations(uint index, const ExpressionSettings &opened) const;
 
   /* The row with the virtual columns of an index, whose stored columns are in `record`: a buffer of the
      record's layout. Valid until the next call. Errors of the expressions are ignored: the column is then

@@ -66,13 +66,22 @@ impl Step {
         self.plain.as_ref().unwrap_or(&self.text).replace(NAME, "c").replace(HINT, "")
     }
 
+    /// After an ALTER of the table with indexes alone: the server writes all expressions anew there, and a collation that
+    /// the session has by default is in them from then on.
+    pub(super) fn rewritten_copy(&self) -> Option<&'static str> {
+        (self.kind == Kind::OnlyIndexed && self.text.starts_with("ALTER"))
+            .then_some("SET STATEMENT sql_mode = '' FOR ALTER TABLE c FORCE")
+    }
+
     /// The statements in their order.
     pub(super) fn script(&self) -> Vec<String> {
         let mut all = self.before.clone();
         all.push(self.indexed());
         match self.kind {
             Kind::Definition | Kind::Change | Kind::Look => all.push(self.copied()),
-            Kind::OnlyIndexed => all.push("FLUSH TABLES".to_string()),
+            Kind::OnlyIndexed => {
+                all.extend(self.rewritten_copy().into_iter().chain(["FLUSH TABLES"]).map(str::to_string))
+            }
             Kind::Session | Kind::Check => {}
         }
         all
