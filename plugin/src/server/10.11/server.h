@@ -58,6 +58,8 @@ inline LEX_CSTRING name_of(const Alter_drop &drop) { return {drop.name, strlen(d
 inline void init_private_share(THD *thd, TABLE_SHARE *share, const std::string &key, const char *path) {
   init_tmp_table_share(thd, share, key.c_str(), static_cast<uint>(key.size()),
                        key.c_str() + strlen(key.c_str()) + 1, path);
+  /* Its memory, none so far, would be counted as the connection's, and a handler keeps it longer. */
+  init_sql_alloc(PSI_NOT_INSTRUMENTED, &share->mem_root, TABLE_ALLOC_BLOCK_SIZE, 0, MYF(0));
 }
 
 /* Two digits for each byte, and a zero byte. */
