@@ -11,6 +11,7 @@ use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::{simulation, Error, FormatVersion, Options};
 
 use crate::backups::Keeper;
+use crate::branches::Branches;
 use crate::client::Client;
 use crate::closing::{close, settle, Promises};
 use crate::coordinator::{check_locks, decide_some};
@@ -37,6 +38,8 @@ type Wrong = Arc<Mutex<Option<String>>>;
 struct Crashed {
     disk: FaultyDisk,
     owed: Owed,
+    /// The prepared transactions a moment later: some had begun meanwhile.
+    begun: Branches,
     crash: Crash,
     /// A sync had done nothing: a power cut takes anything.
     lied: bool,
@@ -237,8 +240,10 @@ impl Program {
             hit(name_of(crash));
             let owed = history.owed(crash == Crash::Kill);
             let disk = disk.crash(crash);
+            // Others may have gone on between the two.
+            let begun = history.owed(true).branches;
             disk.set_capacity(None);
-            let crashed = Crashed { disk, owed, crash, lied: told.lied() };
+            let crashed = Crashed { disk, owed, begun, crash, lied: told.lied() };
             *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(crashed);
         });
         crashed
@@ -319,7 +324,7 @@ impl Program {
     }
 
     fn after_crash(&self, crashed: Crashed, history: &History) -> Result<(), String> {
-        let Crashed { disk, owed, crash, lied } = crashed;
+        let Crashed { disk, owed, begun, crash, lied } = crashed;
         let told = |what: String| format!("after {}: {what}", name_of(crash));
         if lied && crash != Crash::Kill {
             return self.after_lie(&disk, history).map_err(told);
@@ -335,7 +340,7 @@ impl Program {
         let listed = db.prepared();
         listed.iter().for_each(|_| hit("prepared after a crash"));
         let places = history.place_of(&content_of(&db)?, &owed).map_err(told)?;
-        history.branches(|all| all.check(&listed, places, &owed.branches, &owed.branches)).map_err(told)?;
+        history.branches(|all| all.check(&listed, places, &owed.branches, &begun)).map_err(told)?;
         history.cut(places.0);
         history.branches(|all| all.keep(&listed));
         if !lied && random.one_in(2) {
