@@ -13,7 +13,7 @@ use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{DirectoryLock, Disk};
 use crate::memtable::{ArenaPool, Memtable};
-use crate::store::view::ReadView;
+use crate::store::super_version::SuperVersion;
 use crate::table::SsTableMeta;
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, DICTIONARY};
 use crate::version::OpenFor;
@@ -100,7 +100,7 @@ pub fn family_records(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<Famil
     let versions = open_versions(disk, dir, OpenFor::Read)?;
     let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
     let (mut entries, _) =
-        certain_entries(&ReadView { active, sealed: Vec::new(), version: versions.current() })?;
+        certain_entries(&SuperVersion { active, sealed: Vec::new(), version: versions.current() })?;
     read_log(disk, dir, &mut |_, _, record| {
         let (RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. }) = record else {
             return Ok(());

@@ -4,12 +4,12 @@
 //! 1. No segment of the log is reused from here on.
 //! 2. Edits of the manifest are held off, so the version does not change. A running edit is waited for
 //!    here, where the wait holds up no commit.
-//! 3. Between two commits, and while nothing is decided, a record of the backup's own is queued. The view
-//!    and the runs of prepared transactions are noted.
+//! 3. Between two commits, and while nothing is decided, a record of the backup's own is queued. The super
+//!    version and the runs of prepared transactions are noted.
 //!
 //! The manifest names only files from before the record. The log from the manifest's first live segment up to
-//! the record names only files kept by the view or by a prepared transaction. A committed and installed run
-//! is in the version. A run rolled back before the record is not needed.
+//! the record names only files kept by the super version or by a prepared transaction. A committed and
+//! installed run is in the version. A run rolled back before the record is not needed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use super::{Watch, SPACE_WAIT};
 use crate::error::{Error, Result};
 use crate::host::HashMap;
 use crate::options::FormatVersion;
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::store::Store;
 use crate::table::SsTable;
 use crate::txn::Transactions;
@@ -58,8 +58,8 @@ pub(super) struct BackupPoint {
     ticket: Ticket,
     manifest: FileNo,
     snapshot: Edit,
-    /// Keep their files. The view is not kept: it would keep its memtables, as much memory again while the
-    /// copying lasts.
+    /// Keep their files. The super version is not kept: it would keep its memtables, as much memory again
+    /// while the copying lasts.
     version: Arc<Version>,
     format: FormatVersion,
     runs: Vec<TableHandle>,
@@ -83,10 +83,10 @@ impl BackupPoint {
 
         let no_edits = store.install_lock.lock();
         let (snapshot, version) = store.versions.capture();
-        let (seq, ticket, view, prepared) = store.pipeline.between_commits(|seq| {
+        let (seq, ticket, super_version, prepared) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
             let (ticket, prepared) = transactions.prepared.at_backup_point(queue);
-            (seq, ticket, store.view(), prepared)
+            (seq, ticket, store.super_version(), prepared)
         });
         drop(no_edits);
         let mut point = BackupPoint {
@@ -101,7 +101,7 @@ impl BackupPoint {
             run_files: Vec::new(),
             log: Some(log),
         };
-        for flushable in &view.sealed {
+        for flushable in &super_version.sealed {
             if let Flushable::Runs(runs) = flushable {
                 point.runs.extend_from_slice(runs.all());
                 point.run_files.extend_from_slice(runs.live_files());

@@ -25,7 +25,7 @@ use crate::io::{DirectoryLock, Disk, OpenMode};
 use crate::iter::VersionIterator;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, FormatVersion, Options};
-use crate::store::view::{Flushable, ReadView};
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::table::{SsTable, SsTableMeta, SsTableOptions, SsTableWriter, TableStore};
 use crate::types::{FamilyId, FileNo, RowCount, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
@@ -181,7 +181,8 @@ impl Survey {
             Survey { versions, lost_name, names: HashMap::default(), replayed, log_damage, _lock: lock };
         let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
         let sealed = survey.flushables().iter().rev().cloned().collect();
-        let (entries, _) = certain_entries(&ReadView { active, sealed, version: survey.versions.current() })?;
+        let (entries, _) =
+            certain_entries(&SuperVersion { active, sealed, version: survey.versions.current() })?;
         for (key, (_, kind, value)) in &entries {
             let Some(name) = dictionary::family_name(key).filter(|_| !kind.is_tombstone()) else { continue };
             let entry = FamilyEntry::decode(value)?;

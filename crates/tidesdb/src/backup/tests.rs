@@ -56,7 +56,7 @@ fn a_backup_keeps_no_memtable() {
     let disk = FaultyDisk::new(1);
     let db = open(&disk);
     fill(&db, 0);
-    let memtable = Arc::downgrade(&db.store().view().active);
+    let memtable = Arc::downgrade(&db.store().super_version().active);
     let mut backup = db.begin_backup(Path::new(BACKUP), BackupOptions::default()).expect("begins");
     backup.take_point(Watch::NONE).expect("takes");
     db.flush().expect("flushes");

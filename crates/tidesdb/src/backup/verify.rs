@@ -10,7 +10,7 @@ use crate::db::recovery::replay::Replay;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
 use crate::memtable::ArenaPool;
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::table::TableStore;
 use crate::version::{OpenFor, StoreState, TableHandle, VersionSet};
 use crate::wal::{self, RecordRef};

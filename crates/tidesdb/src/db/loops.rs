@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::host::{Instant, Next, Step};
 use crate::store::memory;
 use crate::store::memtables::Stuck;
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::sync::{Condvar, Mutex};
 use crate::wal::FullFor;
 

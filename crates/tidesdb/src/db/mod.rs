@@ -134,14 +134,14 @@ impl Db {
     pub fn key_at(&self, family: &Family, share: f64) -> Result<Option<Vec<u8>>> {
         self.store.check_open()?;
         family.check_live()?;
-        self.store.view.load().key_at(family.id(), share)
+        self.store.super_version.load().key_at(family.id(), share)
     }
 
     /// Entries in a range, estimated without reading data.
     pub fn estimate(&self, family: &Family, range: &KeyRange) -> Result<u64> {
         self.store.check_open()?;
         family.check_live()?;
-        self.store.view.load().estimate(family.id(), range)
+        self.store.super_version.load().estimate(family.id(), range)
     }
 
     /// Seals the active memtable and waits until it is in files.

@@ -31,8 +31,8 @@ impl Db {
         let store = self.store();
         writeln!(out, "STORE\n{}\nnewest commit: sequence {}", store.dir.display(), s.global_sequence)?;
         self.write_memory(s, out)?;
-        let view = store.view();
-        write_storage(s, &mut view.version.families().map(|(_, levels)| &**levels), out)?;
+        let super_version = store.super_version();
+        write_storage(s, &mut super_version.version.families().map(|(_, levels)| &**levels), out)?;
         write_background(s, out)?;
         let asked = s.cache_hits + s.cache_misses;
         if asked > 0 {

@@ -125,21 +125,21 @@ impl Db {
     pub fn family_stats(&self, family: &Family) -> Result<FamilyStats> {
         self.store().check_open()?;
         family.check_live()?;
-        let view = self.store().view();
-        let mut stats = FamilyStats { runs: 1 + view.sealed.len() as u32, ..FamilyStats::default() };
+        let super_version = self.store().super_version();
+        let mut stats = FamilyStats { runs: 1 + super_version.sealed.len() as u32, ..FamilyStats::default() };
         let mut all = Totals::default();
-        let row_count = view.row_count(family.id());
-        for tree in view.memtables().filter_map(|memtable| memtable.tree(family.id())) {
+        let row_count = super_version.row_count(family.id());
+        for tree in super_version.memtables().filter_map(|memtable| memtable.tree(family.id())) {
             all.entries += tree.entries();
             all.tombstones += tree.tombstones();
             all.keys += tree.keys();
             all.raw_bytes += tree.raw_bytes();
             stats.memtable_bytes += tree.live_bytes();
         }
-        for table in view.sealed.iter().flat_map(|flushable| flushable.tables(family.id())) {
+        for table in super_version.sealed.iter().flat_map(|flushable| flushable.tables(family.id())) {
             all.add(&Totals::of(table.meta()));
         }
-        if let Some(levels) = view.version.family(family.id()) {
+        if let Some(levels) = super_version.version.family(family.id()) {
             levels.l0.iter().for_each(|table| all.add(&Totals::of(table.meta())));
             levels.levels.iter().for_each(|level| all.add(level.totals()));
             let filled = levels.levels.iter().filter(|level| !level.tables().is_empty()).count();
@@ -160,12 +160,12 @@ impl Db {
     #[allow(clippy::too_many_lines, reason = "one line for each figure")]
     pub fn stats(&self) -> StoreStats {
         let store = self.store();
-        let view = store.view();
+        let super_version = store.super_version();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (files, _) = store.versions.live_files();
         let (mut tombstones, mut entries) = (0, 0);
         let mut densest = Densest::default();
-        for (_, levels) in view.version.families() {
+        for (_, levels) in super_version.version.families() {
             for (level, table) in levels.tables() {
                 tombstones += table.meta().tombstones;
                 entries += table.meta().entries;
@@ -192,7 +192,7 @@ impl Db {
             total_sstables: files.len() as u64,
             open_sstables: store.versions.table_files().open_files() as u64,
             data_size_bytes: files.iter().map(|file| file.len).sum(),
-            immutable_memtables: view.memtables().skip(1).count() as u64,
+            immutable_memtables: super_version.memtables().skip(1).count() as u64,
             compaction_queue: self.maintenance.reservations.len() as u64,
             cache_entries: store.cache.entries() as u64,
             cache_bytes: store.cache.bytes() as u64,

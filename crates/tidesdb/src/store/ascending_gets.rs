@@ -1,12 +1,12 @@
-//! Point reads of many ascending keys, in one view. Each run keeps its place from one key to the next.
-//! Neighbouring keys share a table's block, located once for all of them.
+//! Point reads of many ascending keys, in one super version. Each run keeps its place from one key to the
+//! next. Neighbouring keys share a table's block, located once for all of them.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::memtable::{Memtable, TreeRef};
-use crate::store::view::{Flushable, ReadView};
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::table::SsTableIterator;
 use crate::types::{Entry, FamilyId, Seq};
 use crate::version::{Level, TableHandle};
@@ -37,7 +37,7 @@ impl Run<'_> {
                 (table, place)
             }
         };
-        // The view keeps the file.
+        // The super version keeps the file.
         let place = place.get_or_insert_with(|| table.table.iter(snapshot));
         Ok(if place.find(key)? { Some(place.entry()) } else { None })
     }
@@ -51,15 +51,15 @@ pub(crate) struct AscendingGets<'v> {
 }
 
 impl<'v> AscendingGets<'v> {
-    /// Reads of a family in `view`, at `snapshot`.
-    pub fn new(view: &'v ReadView, family: FamilyId, snapshot: Seq) -> AscendingGets<'v> {
+    /// Reads of a family in `super_version`, at `snapshot`.
+    pub fn new(super_version: &'v SuperVersion, family: FamilyId, snapshot: Seq) -> AscendingGets<'v> {
         let tree = |memtable: &'v Arc<Memtable>| memtable.tree(family).map(Run::Memtable);
-        let mut runs: Vec<Run<'v>> = tree(&view.active).into_iter().collect();
-        for flushable in &view.sealed {
+        let mut runs: Vec<Run<'v>> = tree(&super_version.active).into_iter().collect();
+        for flushable in &super_version.sealed {
             runs.extend(flushable.memtable().and_then(tree));
             runs.extend(Flushable::tables(flushable, family).iter().map(|table| Run::Table(table, None)));
         }
-        if let Some(levels) = view.version.family(family) {
+        if let Some(levels) = super_version.version.family(family) {
             runs.extend(levels.l0.iter().map(|table| Run::Table(table, None)));
             runs.extend(levels.levels.iter().map(|level| Run::Level(level, 0, None)));
         }

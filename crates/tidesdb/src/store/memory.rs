@@ -140,11 +140,11 @@ impl MemoryBound {
 impl Store {
     /// Bytes by holder, with `locks` bytes for the lock table, known to the transactions.
     pub(crate) fn memory(&self, locks: u64) -> MemoryUse {
-        let view = self.view();
+        let super_version = self.super_version();
         let mut memory = MemoryUse {
             total: 0,
             cache: self.cache.footprint() as u64,
-            memtables: (view.active.bytes() + view.sealed_bytes()) as u64,
+            memtables: (super_version.active.bytes() + super_version.sealed_bytes()) as u64,
             spare_memtables: self.arenas.pooled_bytes() as u64,
             transactions: self.stats.batch_bytes.load(Relaxed),
             locks,

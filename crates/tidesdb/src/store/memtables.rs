@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
-use crate::store::view::{Flushable, ReadView};
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::store::Store;
 use crate::sync::{note, Condvar, Mutex};
 use crate::types::{MemtableId, Seq};
@@ -85,8 +85,8 @@ impl Store {
         let fits = || {
             // Whoever waits goes by the size that is in force now.
             let buffer = self.write_buffer_in_force();
-            let view = self.view.load();
-            let (used, sealed) = (view.active.bytes(), view.sealed_bytes());
+            let super_version = self.super_version.load();
+            let (used, sealed) = (super_version.active.bytes(), super_version.sealed_bytes());
             // The commit of a spilled transaction seals early: all of them together stay below two buffers.
             let limit = buffer.min((2 * buffer).saturating_sub(sealed));
             used + bytes <= limit || (used == 0 && sealed <= buffer)
@@ -150,15 +150,15 @@ impl Store {
     /// Puts an empty memtable in the place of the active one, and `sealed`, oldest first, after it. Runs
     /// under the order lock.
     pub(crate) fn push_sealed(&self, state: &mut MemtableState, fresh: &Arc<Memtable>, sealed: Vec<Sealed>) {
-        self.swap_view(|view| ReadView {
+        self.swap_super_version(|super_version| SuperVersion {
             active: fresh.clone(),
             sealed: sealed
                 .iter()
                 .rev()
                 .map(|s| s.flushable.clone())
-                .chain(view.sealed.iter().cloned())
+                .chain(super_version.sealed.iter().cloned())
                 .collect(),
-            version: view.version.clone(),
+            version: super_version.version.clone(),
         });
         state.sealed.extend(sealed);
     }
@@ -167,7 +167,7 @@ impl Store {
     /// nothing in memtables, so no flush would release their segments.
     pub(crate) fn seal_behind_long_log(&self) {
         let mut state = self.memtables.state.lock();
-        let active = self.view.load().active.id();
+        let active = self.super_version.load().active.id();
         let Some(&from) = state.log_from.get(&active) else { return };
         let segments = u64::from(self.wal.written_lsn().segment().saturating_sub(from));
         let bytes = segments * u64::from(self.options.wal_segment_size);
@@ -196,8 +196,8 @@ impl Store {
     pub(crate) fn flush(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.check_writable()?;
         let mut state = self.memtables.state.lock();
-        let last = self.view.load().active.id();
-        if self.view.load().active.bytes() > 0 {
+        let last = self.super_version.load().active.id();
+        if self.super_version.load().active.bytes() > 0 {
             note("rotation: asked for");
             self.seal_active(&mut state);
         }

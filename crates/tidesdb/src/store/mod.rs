@@ -20,9 +20,9 @@ pub mod pressure;
 pub(crate) mod sealed_runs;
 pub mod snapshot;
 pub mod stats;
+pub mod super_version;
 pub(crate) mod ttl;
 pub(crate) mod ttl_clock;
-pub mod view;
 mod visible_seq;
 
 use std::fmt;
@@ -48,8 +48,8 @@ use crate::store::pipeline::Pipeline;
 use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::store::ttl_clock::{Moment, TtlClock};
-use crate::store::view::{Flushable, ReadView};
 use crate::sync::Mutex;
 use crate::types::{Entry, FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
@@ -84,10 +84,10 @@ pub struct Store {
     pub(crate) catalog: Catalog,
     pub(crate) versions: Arc<VersionSet>,
     pub(crate) cache: Arc<BlockCache>,
-    pub(crate) view: ArcSwap<ReadView>,
-    /// Held while the view is replaced.
+    pub(crate) super_version: ArcSwap<SuperVersion>,
+    /// Held while the super version is replaced.
     view_swap: Mutex<()>,
-    /// Held while an edit is installed, so view and version change together.
+    /// Held while an edit is installed, so super version and version change together.
     pub(crate) install_lock: Mutex<()>,
     pub(crate) memtables: Memtables,
     pub(crate) arenas: ArenaPool,
@@ -123,7 +123,7 @@ pub(crate) struct StoreParts {
     pub versions: Arc<VersionSet>,
     pub cache: Arc<BlockCache>,
     pub arenas: ArenaPool,
-    pub view: ReadView,
+    pub super_version: SuperVersion,
     pub memtables: Memtables,
     /// Sequence number of the newest commit found by recovery.
     pub newest: Seq,
@@ -141,13 +141,13 @@ impl Store {
     /// The shared state of a store after recovery.
     pub(crate) fn new(parts: StoreParts) -> Store {
         let state = parts.versions.state();
-        let active = parts.view.active.clone();
+        let active = parts.super_version.active.clone();
         let moment = Moment::of(&*parts.env.clock);
         let second = state
             .expiry_clock
             .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
         // Runs of a full disk, which no edit names yet.
-        let unproven_upto = parts.view.sealed.iter().filter_map(Flushable::unproven_upto).max();
+        let unproven_upto = parts.super_version.sealed.iter().filter_map(Flushable::unproven_upto).max();
         let unproven_upto = state.unproven_upto.max(unproven_upto.unwrap_or(0));
         let store = Store {
             pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
@@ -155,7 +155,7 @@ impl Store {
             ttl_clock: TtlClock::new(second, moment.micros),
             lag_reported: AtomicBool::new(false),
             catalog: Catalog::default(),
-            view: ArcSwap::from_pointee(parts.view),
+            super_version: ArcSwap::from_pointee(parts.super_version),
             view_swap: Mutex::new(()),
             install_lock: Mutex::new(()),
             memtables: parts.memtables,
@@ -190,20 +190,20 @@ impl Store {
         store
     }
 
-    /// The present view. Cheap; not to be held for long.
-    pub(crate) fn view(&self) -> Arc<ReadView> {
-        self.view.load_full()
+    /// The present super version. Cheap; not to be held for long.
+    pub(crate) fn super_version(&self) -> Arc<SuperVersion> {
+        self.super_version.load_full()
     }
 
-    /// True if a view is the present one.
-    pub(crate) fn is_current(&self, view: &Weak<ReadView>) -> bool {
-        std::ptr::eq(Arc::as_ptr(&self.view.load()), view.as_ptr())
+    /// True if a super version is the present one.
+    pub(crate) fn is_current(&self, super_version: &Weak<SuperVersion>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.super_version.load()), super_version.as_ptr())
     }
 
-    /// Replaces the view by one made from it.
-    pub(crate) fn swap_view(&self, make: impl Fn(&ReadView) -> ReadView) {
+    /// Replaces the super version by one made from it.
+    pub(crate) fn swap_super_version(&self, make: impl Fn(&SuperVersion) -> SuperVersion) {
         let _one = self.view_swap.lock();
-        self.view.store(Arc::new(make(&self.view.load())));
+        self.super_version.store(Arc::new(make(&self.super_version.load())));
     }
 
     /// Installs a manifest edit and shows its version to readers.
@@ -211,14 +211,14 @@ impl Store {
         self.install_with(edit, |_| true)
     }
 
-    /// As [`Store::install`]; sealed memtables with `keep` false leave the view in the same step.
+    /// As [`Store::install`]; sealed memtables with `keep` false leave the super version in the same step.
     pub(crate) fn install_with(&self, edit: Edit, keep: impl Fn(MemtableId) -> bool) -> Result<()> {
         let _one = self.install_lock.lock();
         self.check_lock()?;
         let version = self.versions.apply(edit)?;
-        self.swap_view(|view| ReadView {
-            active: view.active.clone(),
-            sealed: view.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),
+        self.swap_super_version(|super_version| SuperVersion {
+            active: super_version.active.clone(),
+            sealed: super_version.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),
             version: version.clone(),
         });
         Ok(())
@@ -233,7 +233,7 @@ impl Store {
         snapshot: Seq,
         read: impl FnOnce(Entry<'_>) -> Result<T>,
     ) -> Result<Option<T>> {
-        match self.view.load().newest(family, key, snapshot)? {
+        match self.super_version.load().newest(family, key, snapshot)? {
             Some(version) => read(version.entry()).map(Some),
             None => Ok(None),
         }
@@ -271,7 +271,7 @@ impl Store {
                 self.wal_alive()?;
                 return Err(Error::InvalidArgument("the snapshot is not at the last commit".into()));
             }
-            Ok((slot, self.view().row_count(family)))
+            Ok((slot, self.super_version().row_count(family)))
         })
     }
 

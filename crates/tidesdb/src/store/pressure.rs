@@ -145,7 +145,7 @@ impl Store {
     }
 
     fn pressure_now(&self) -> Pressure {
-        let view = self.view.load();
+        let view = self.super_version.load();
         Pressure {
             active: view.active.bytes() as u64,
             active_limit: self.write_buffer_in_force() as u64,

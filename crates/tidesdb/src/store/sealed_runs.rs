@@ -218,8 +218,8 @@ impl SealedRuns {
     }
 }
 
-/// The runs of an ordered transaction until the manifest names them: a flushable of the read view between two
-/// memtables.
+/// The runs of an ordered transaction until the manifest names them: a flushable of the super version between
+/// two memtables.
 pub(crate) struct CommittedRuns {
     id: MemtableId,
     seq: Seq,

@@ -13,7 +13,7 @@ use crate::store::commit_batch::CommitBatch;
 use crate::store::memtables::Sealed;
 use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::sync::{note, point};
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks::{self, PreparedLocks};

@@ -391,10 +391,10 @@ impl Drop for LoadTables {
 
 /// Error unless the family has no entry, not even a tombstone.
 fn check_empty(store: &Store, family: &Family) -> Result<()> {
-    let (view, id) = (store.view(), family.id());
-    let in_memory: u64 = view.memtables().map(|memtable| memtable.entries(id)).sum();
-    let in_runs = view.sealed.iter().any(|sealed| !sealed.tables(id).is_empty());
-    if in_memory == 0 && !in_runs && view.version.family(id).is_none() {
+    let (super_version, id) = (store.super_version(), family.id());
+    let in_memory: u64 = super_version.memtables().map(|memtable| memtable.entries(id)).sum();
+    let in_runs = super_version.sealed.iter().any(|sealed| !sealed.tables(id).is_empty());
+    if in_memory == 0 && !in_runs && super_version.version.family(id).is_none() {
         return Ok(());
     }
     Err(Error::InvalidArgument(format!(

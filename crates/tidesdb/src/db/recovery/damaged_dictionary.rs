@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
-use crate::store::view::ReadView;
+use crate::store::super_version::SuperVersion;
 use crate::types::{Kind, Seq, DICTIONARY, MAX_SEQ};
 use crate::value::resolve;
 
@@ -22,7 +22,7 @@ struct Unknown {
 /// An older entry of a lost key is no answer: the family may have been dropped, renamed or truncated since.
 ///
 /// Errors: I/O; a missing file counts as damage instead.
-pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>)> {
+pub(crate) fn certain_entries(super_version: &SuperVersion) -> Result<(Entries, Option<Error>)> {
     let mut entries = Entries::new();
     let mut unknown: Vec<Unknown> = Vec::new();
     let mut first_error = None;
@@ -53,12 +53,12 @@ pub(crate) fn certain_entries(view: &ReadView) -> Result<(Entries, Option<Error>
             done => done,
         }
     };
-    for memtable in view.memtables() {
+    for memtable in super_version.memtables() {
         if let Some(mut iter) = memtable.iter(DICTIONARY, MAX_SEQ) {
             take(&mut iter, &[])?;
         }
     }
-    for (_, table) in view.version.family(DICTIONARY).iter().flat_map(|levels| levels.tables()) {
+    for (_, table) in super_version.version.family(DICTIONARY).iter().flat_map(|levels| levels.tables()) {
         take(&mut table.iter(MAX_SEQ), &table.meta().max_key)?;
     }
     Ok((entries, first_error))

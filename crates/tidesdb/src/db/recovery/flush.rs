@@ -14,7 +14,7 @@ use crate::host::HashMap;
 use crate::iter::LiveSnapshots;
 use crate::memtable::{ArenaPool, Memtable};
 use crate::options::{FamilyOptions, LogLevel, Options};
-use crate::store::view::{Flushable, ReadView};
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::types::{Seq, DICTIONARY};
 use crate::version::reservations::CompactionReservations;
 use crate::version::{Edit, VersionSet};
@@ -128,7 +128,8 @@ impl ReplayedOptions {
     fn read(versions: &VersionSet, flushables: &[Flushable]) -> Result<ReplayedOptions> {
         let active = Arc::new(Memtable::new(0, ArenaPool::new(0)));
         let sealed = flushables.iter().rev().cloned().collect();
-        let (entries, damage) = certain_entries(&ReadView { active, sealed, version: versions.current() })?;
+        let (entries, damage) =
+            certain_entries(&SuperVersion { active, sealed, version: versions.current() })?;
         let mut known = HashMap::default();
         known.insert(DICTIONARY, FamilyOptions::default());
         for (key, (_, kind, value)) in &entries {

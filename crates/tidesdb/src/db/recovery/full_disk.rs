@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::io::Disk;
 use crate::options::LogLevel;
 use crate::store::memtables::{Memtables, Sealed};
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::types::{LogSegment, Seq};
 use crate::version::{Edit, VersionSet};
 use crate::wal::{Cut, RecoveredSummary};
@@ -54,7 +54,7 @@ pub(crate) fn cut_log(
 }
 
 /// Lists replayed flushables, oldest first, as sealed and in need of the log from `first_live` on. Returns
-/// them in a view's order, newest first.
+/// them in a super version's order, newest first.
 pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
     let mut state = memtables.state.lock();
     for flushable in flushables {

@@ -36,7 +36,7 @@ use crate::mutant::{self, Mutant};
 use crate::options::{LogLevel, Options, RememberedStore};
 use crate::store::family::Family;
 use crate::store::memtables::Memtables;
-use crate::store::view::{Flushable, ReadView};
+use crate::store::super_version::{Flushable, SuperVersion};
 use crate::store::{Store, StoreParts};
 use crate::sync::note;
 use crate::table::TableStore;
@@ -306,7 +306,7 @@ impl<'a> Recovery<'a> {
         wal.list_segments(listed, list_in(versions.clone()))?;
 
         let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
-        let view = ReadView { active: active.clone(), sealed, version: versions.current() };
+        let super_version = SuperVersion { active: active.clone(), sealed, version: versions.current() };
         memtables.state.lock().log_from.insert(active.id(), first_segment);
         let (max_total, cores) = (self.options.lock_bound(), self.env.spawn.cores());
         let lock_options = LockOptions { max_total, ..LockOptions::of_cores(cores) };
@@ -320,7 +320,7 @@ impl<'a> Recovery<'a> {
             versions,
             cache: self.cache,
             arenas: self.arenas,
-            view,
+            super_version,
             memtables,
             newest: self.newest,
             newest_transaction: replayed.newest_transaction,
@@ -523,7 +523,7 @@ impl Maintenance {
     /// Reads the dictionary into the catalog and drops families without an entry. If both copies are
     /// unreadable, only the certain families are loaded, and none is dropped.
     fn load_dictionary(&self) -> Result<()> {
-        let (entries, damage) = certain_entries(&self.store.view())?;
+        let (entries, damage) = certain_entries(&self.store.super_version())?;
         let mut next_family = DICTIONARY + 1;
         for (key, (seq, kind, value)) in &entries {
             if kind.is_tombstone() {

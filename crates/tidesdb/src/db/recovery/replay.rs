@@ -12,7 +12,7 @@ use crate::memtable::{ArenaPool, Memtable};
 use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::CommitBatch;
 use crate::store::sealed_runs::SealedRuns;
-use crate::store::view::Flushable;
+use crate::store::super_version::Flushable;
 use crate::types::{FileNo, MemtableId, Seq};
 use crate::version::VersionSet;
 use crate::wal::{without_proofs, BatchReader, PreparedHead, RecordRef};

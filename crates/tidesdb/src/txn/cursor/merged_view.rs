@@ -6,23 +6,26 @@ use crate::error::Result;
 use crate::iter::merge::MergingIterator;
 use crate::memtable::Memtable;
 use crate::store::family::Family;
-use crate::store::view::ReadView;
+use crate::store::super_version::SuperVersion;
 use crate::store::Store;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{FamilyId, Seq};
 
-/// The view and memtables under a merge. The merge's iterators keep the family's files only. A long open scan
-/// keeps no dropped or merged file of another family.
+/// The super version and memtables under a merge. The merge's iterators keep the family's files only. A long
+/// open scan keeps no dropped or merged file of another family.
 struct Basis {
-    /// Shows whether it is the present view. The address is not reused before this is dropped.
-    view: Weak<ReadView>,
+    /// Shows whether it is the present super version. The address is not reused before this is dropped.
+    super_version: Weak<SuperVersion>,
     /// Its memtables.
     memtables: Vec<Arc<Memtable>>,
 }
 
 impl Basis {
-    fn of(view: &Arc<ReadView>) -> Basis {
-        Basis { view: Arc::downgrade(view), memtables: view.memtables().cloned().collect() }
+    fn of(super_version: &Arc<SuperVersion>) -> Basis {
+        Basis {
+            super_version: Arc::downgrade(super_version),
+            memtables: super_version.memtables().cloned().collect(),
+        }
     }
 
     /// Number of memtables without entries of the family. Commits ordered before a memtable was sealed may
@@ -33,17 +36,17 @@ impl Basis {
 
     /// True if it keeps a flushed memtable in memory: a snapshot finds the same versions in its file.
     fn keeps_flushed_memtable(&self, store: &Store) -> bool {
-        if store.is_current(&self.view) {
+        if store.is_current(&self.super_version) {
             return false;
         }
-        let current = store.view();
+        let current = store.super_version();
         let is_current = |memtable| current.memtables().any(|other| Arc::ptr_eq(memtable, other));
         !self.memtables.iter().all(is_current)
     }
 }
 
-/// A merge over the transaction's own runs and those of a view of the store, with the state of both at its
-/// building.
+/// A merge over the transaction's own runs and those of a super version of the store, with the state of both
+/// at its building.
 ///
 /// `merge` and `basis` are both set from the first seek to a reset, except after a row of many megabytes. The
 /// merge's first `own_iterators` are the transaction's own runs, and hide committed versions. With
@@ -95,11 +98,11 @@ impl MergedView {
     /// Builds the merge over the present runs. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily) if
     /// the family is gone.
     pub(super) fn open(&mut self, txn: &Transaction, family: &Family, prefix: &[u8], seq: Seq) -> Result<()> {
-        let view = txn.store.view();
-        // Asked after: a drop marks the family before its tables go from the view.
+        let super_version = txn.store.super_version();
+        // Asked after: a drop marks the family before its tables go from the super version.
         family.check_live()?;
         let family = family.id();
-        let basis = Basis::of(&view);
+        let basis = Basis::of(&super_version);
         self.absent_from = basis.memtables_without(family);
         let mut iterators = txn.batch.runs().iterators(family, prefix)?;
         self.own = None;
@@ -108,7 +111,7 @@ impl MergedView {
         }
         self.own_iterators = iterators.len();
         self.own_runs = txn.batch.runs().changes();
-        iterators.extend(view.iterators(family, seq, prefix)?);
+        iterators.extend(super_version.iterators(family, seq, prefix)?);
         self.merge = Some(MergingIterator::new(iterators));
         self.basis = Some(basis);
         self.seq = seq;
@@ -130,7 +133,7 @@ impl MergedView {
                 return !basis.keeps_flushed_memtable(&txn.store);
             }
             let grown = self.absent_from > 0 && basis.memtables_without(family.id()) < self.absent_from;
-            !grown && txn.store.is_current(&basis.view)
+            !grown && txn.store.is_current(&basis.super_version)
         };
         let has_committed = self.basis.as_ref().is_some_and(is_right);
         let has_all = self.merge.is_some() && has_committed && self.own_runs == txn.batch.runs().changes();

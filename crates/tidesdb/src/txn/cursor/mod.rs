@@ -372,7 +372,7 @@ fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
 /// bounded number of deleted keys; beyond the bound, the gap is smaller than it could be.
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     const DEAD_KEYS: usize = 8;
-    let mut merge = MergingIterator::new(store.view().iterators(family, MAX_SEQ, &[])?);
+    let mut merge = MergingIterator::new(store.super_version().iterators(family, MAX_SEQ, &[])?);
     merge.seek(key)?;
     let mut steps = 0;
     while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {

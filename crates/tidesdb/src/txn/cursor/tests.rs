@@ -150,7 +150,7 @@ fn order_move(db: &Db, family: &Arc<Family>, begun: bool) -> Transaction {
     writer.order();
     if begun {
         let store = db.store();
-        store.view().active.tree_or_create(family.id()).insert_counted(
+        store.super_version().active.tree_or_create(family.id()).insert_counted(
             &[20],
             store.pipeline.last_ordered(),
             (Kind::DELETE, CountEffect::Counts),

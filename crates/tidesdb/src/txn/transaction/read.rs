@@ -8,7 +8,7 @@ use crate::lock::{Granted, Mode};
 use crate::mutant::{self, Mutant};
 use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
-use crate::store::view::KeyVersion;
+use crate::store::super_version::KeyVersion;
 use crate::types::{Entry, FamilyId, Seq};
 use crate::value::Seen;
 
@@ -106,10 +106,10 @@ impl Transaction {
         self.require_active()?;
         let seq = self.read_seq(ReadMode::Latest)?;
         self.check_family(family, seq)?;
-        let view = self.store.view();
+        let super_version = self.store.super_version();
         // A drop since the check above has marked the family, and then taken its tables away.
         family.check_live()?;
-        let mut committed = AscendingGets::new(&view, family.id(), seq);
+        let mut committed = AscendingGets::new(&super_version, family.id(), seq);
         for key in keys {
             let look = |entry: Entry<'_>| self.look(&entry, ReadMode::Latest);
             let seen = match self.own(family.id(), key)? {

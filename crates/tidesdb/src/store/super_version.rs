@@ -1,4 +1,5 @@
-//! A read's view: the memtables and the tables of one moment, newest first.
+//! The super version: memtables and tables of one moment, newest first. Each read takes one; flush and merge
+//! replace it.
 
 use std::sync::Arc;
 
@@ -74,9 +75,9 @@ impl KeyVersion<'_> {
     }
 }
 
-/// Memtables and tables of one moment. Immutable; a newer view has all content of an older one.
+/// Memtables and tables of one moment. Immutable; a newer super version has all content of an older one.
 #[derive(Debug)]
-pub struct ReadView {
+pub struct SuperVersion {
     /// Takes writes.
     pub active: Arc<Memtable>,
     /// Sealed and not yet in the manifest, newest first.
@@ -85,7 +86,7 @@ pub struct ReadView {
     pub version: Arc<Version>,
 }
 
-impl ReadView {
+impl SuperVersion {
     /// The memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.active).chain(self.sealed.iter().filter_map(Flushable::memtable))
@@ -131,7 +132,7 @@ impl ReadView {
 
     /// The runs of a family as `snapshot` sees them, newest first. Omits runs of level 0 whose filter
     /// excludes keys with `prefix` (an empty prefix omits none). They keep their memory and files even after
-    /// the view is dropped.
+    /// the super version is dropped.
     pub fn iterators(
         &self,
         family: FamilyId,
