@@ -182,8 +182,8 @@ impl Teller<'_> {
         if table.level == 0 {
             text += &format!(", of memtable {}", table.generation);
         }
-        if meta.twin != 0 {
-            text += &format!(", with a copy in file {}", meta.twin);
+        if meta.mirror != 0 {
+            text += &format!(", with a copy in file {}", meta.mirror);
         }
         let mut fields = Map::new();
         for (name, value) in [
@@ -200,7 +200,7 @@ impl Teller<'_> {
             ("max_sequence", meta.max_seq),
             ("commit_sequence", meta.commit_seq),
             ("memtable", table.generation),
-            ("copy_in_file", meta.twin),
+            ("copy_in_file", meta.mirror),
         ] {
             fields.insert(name.into(), value.into());
         }

@@ -131,10 +131,10 @@ pub fn tables_of_file(disk: &Arc<dyn Disk>, dir: &Path, number: FileNo) -> Resul
     let version = versions.current();
     let mut tables = Vec::new();
     for (level, table) in version.families().flat_map(|(_, levels)| levels.tables()) {
-        let meta = SsTableMeta { twin: 0, ..table.meta().clone() };
+        let meta = SsTableMeta { mirror: 0, ..table.meta().clone() };
         if table.file.number() == number {
             tables.push((level, meta));
-        } else if table.meta().twin == number {
+        } else if table.meta().mirror == number {
             tables.push((level, SsTableMeta { offset: 0, ..meta }));
         }
     }

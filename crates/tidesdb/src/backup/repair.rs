@@ -303,7 +303,7 @@ impl StoreCopy<'_> {
             for (family, level, table) in tables {
                 let generation = table.generation;
                 if whole {
-                    let meta = SsTableMeta { twin: 0, ..table.meta().clone() };
+                    let meta = SsTableMeta { mirror: 0, ..table.meta().clone() };
                     edit.new_tables.push(NewTable { file: number, level, generation, meta });
                     continue;
                 }

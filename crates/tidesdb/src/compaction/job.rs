@@ -13,7 +13,7 @@ use crate::sync::note;
 use crate::table::{SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
-    twin, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle,
+    mirror, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle,
     VersionSet,
 };
 
@@ -130,8 +130,8 @@ pub fn compact(
     for (number, meta) in outputs.tables.drain(..) {
         done.bytes_written += meta.len;
         edit.new_files.push(NewFile { number, len: meta.len });
-        if meta.twin != 0 {
-            edit.new_files.push(NewFile { number: meta.twin, len: meta.len });
+        if meta.mirror != 0 {
+            edit.new_files.push(NewFile { number: meta.mirror, len: meta.len });
         }
         let generation = if task.to == 0 { generation } else { 0 };
         edit.new_tables.push(NewTable { file: number, level: task.to, generation, meta });
@@ -249,8 +249,8 @@ impl Outputs<'_> {
             if !mutant::is(Mutant::MergeUnsynced) {
                 file.sync_data()?;
             }
-            if let Some(twin) = twin::write(self.context.versions, &*file, &mut meta)? {
-                self.files.push(twin.number);
+            if let Some(mirror) = mirror::write(self.context.versions, &*file, &mut meta)? {
+                self.files.push(mirror.number);
             }
             self.tables.push((number, meta));
         }

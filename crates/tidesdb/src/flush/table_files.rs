@@ -12,7 +12,7 @@ use crate::mutant::{self, Mutant};
 use crate::options::Options;
 use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo, Seq};
-use crate::version::{twin, NewFile, VersionSet};
+use crate::version::{mirror, NewFile, VersionSet};
 
 use super::{small_runs_bound, TINY_RUN};
 
@@ -32,7 +32,7 @@ pub(crate) struct TableFiles<'a> {
     /// The files of large tables. The last one may be without a table.
     own: Vec<(NewFile, Arc<dyn File>)>,
     /// Second copies of tables.
-    twins: Vec<NewFile>,
+    mirrors: Vec<NewFile>,
 }
 
 /// The sequence number to store with an entry; `None` drops the entry.
@@ -55,7 +55,7 @@ pub(crate) struct TableRules<'a> {
 impl<'a> TableFiles<'a> {
     /// Starts without files. See [`large_table_bound`] for `large`.
     pub fn new(versions: &'a VersionSet, large: u64) -> TableFiles<'a> {
-        TableFiles { versions, large, shared: None, own: Vec::new(), twins: Vec::new() }
+        TableFiles { versions, large, shared: None, own: Vec::new(), mirrors: Vec::new() }
     }
 
     /// Writes the versions of `iter` needed by `live` as one table. Returns the table with its file, or
@@ -73,7 +73,7 @@ impl<'a> TableFiles<'a> {
         };
         let mut meta = writer.finish()?;
         self.set_end(&place, &meta);
-        self.twins.extend(twin::write(self.versions, &*place.file, &mut meta)?);
+        self.mirrors.extend(mirror::write(self.versions, &*place.file, &mut meta)?);
         Ok((Some((place.number, meta)), counts))
     }
 
@@ -117,8 +117,8 @@ impl<'a> TableFiles<'a> {
         for (_, file) in self.shared.iter().chain(&self.own).filter(|_| !mutant::is(Mutant::FlushUnsynced)) {
             file.sync_data().or_else(mutant::pass(Mutant::FlushSyncErrorIgnored))?;
         }
-        let twins = std::mem::take(&mut self.twins);
-        Ok(self.finish_unsynced().into_iter().map(|(new, _)| new).chain(twins).collect())
+        let mirrors = std::mem::take(&mut self.mirrors);
+        Ok(self.finish_unsynced().into_iter().map(|(new, _)| new).chain(mirrors).collect())
     }
 
     /// Like [`TableFiles::finish`], for files synced later or never. None has a second copy.
@@ -158,7 +158,7 @@ impl Drop for TableFiles<'_> {
     fn drop(&mut self) {
         let files = self.shared.take().into_iter().chain(std::mem::take(&mut self.own));
         let written = files.map(|(new, _)| new);
-        written.chain(self.twins.drain(..)).for_each(|new| self.versions.discard_file(new.number));
+        written.chain(self.mirrors.drain(..)).for_each(|new| self.versions.discard_file(new.number));
     }
 }
 

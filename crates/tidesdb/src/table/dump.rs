@@ -142,7 +142,7 @@ impl SsTable {
             raw_bytes: 0,
             commit_seq: 0,
             expiry: None,
-            twin: 0,
+            mirror: 0,
         };
         let unknown = SsTable::open(files.clone(), cache.clone(), number, meta.clone());
         let block = unknown.read_uncached(footer.properties, BlockKind::Properties)?;

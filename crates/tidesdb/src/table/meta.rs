@@ -57,7 +57,7 @@ pub struct SsTableMeta {
     /// Entries with an expiry. `None`: there are none, or they are unknown (runs of spilled transactions).
     pub expiry: Option<Expiries>,
     /// File with a second copy, from its first byte on; 0 without a copy.
-    pub twin: FileNo,
+    pub mirror: FileNo,
 }
 
 impl SsTableMeta {

@@ -56,7 +56,7 @@ pub struct SsTable {
     file: FileNo,
     meta: SsTableMeta,
     /// Its second copy.
-    twin: Option<Arc<SsTable>>,
+    mirror: Option<Arc<SsTable>>,
     opened: OnceLock<Box<Opened>>,
     /// The read of the table's end that opens it, while it is under way.
     opening: SingleFlight<(), ()>,
@@ -96,12 +96,12 @@ impl SsTable {
         file: FileNo,
         meta: SsTableMeta,
     ) -> Arc<SsTable> {
-        let twin = (meta.twin != 0).then(|| {
-            let alone = SsTableMeta { offset: 0, twin: 0, ..meta.clone() };
-            SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.twin, alone)
+        let mirror = (meta.mirror != 0).then(|| {
+            let alone = SsTableMeta { offset: 0, mirror: 0, ..meta.clone() };
+            SsTable::open(Arc::clone(&files), Arc::clone(&cache), meta.mirror, alone)
         });
         let (opened, opening, form) = (OnceLock::new(), SingleFlight::default(), OnceLock::new());
-        Arc::new(SsTable { files, cache, file, meta, twin, opened, opening, form })
+        Arc::new(SsTable { files, cache, file, meta, mirror, opened, opening, form })
     }
 
     /// The manifest's metadata of the table.
@@ -133,7 +133,7 @@ impl SsTable {
         }
         let form = match self.form.get() {
             Some(form) => form,
-            None => match self.or_twin(self.read_end(), SsTable::read_end) {
+            None => match self.or_mirror(self.read_end(), SsTable::read_end) {
                 Ok(end) => self.form.get_or_init(|| Form::Known(end.properties.options)),
                 Err(Error::Corruption { .. }) => self.form.get_or_init(|| Form::Damaged),
                 // Another time perhaps.
@@ -261,7 +261,7 @@ impl SsTable {
     pub(super) fn opened(&self) -> Result<&Opened> {
         match self.opened.get() {
             Some(opened) => Ok(opened),
-            None => self.or_twin(self.open_with_others(), SsTable::opened),
+            None => self.or_mirror(self.open_with_others(), SsTable::opened),
         }
     }
 
@@ -269,7 +269,7 @@ impl SsTable {
     pub(super) fn opened_by_merge(&self) -> Result<&Opened> {
         match self.opened.get() {
             Some(opened) => Ok(opened),
-            None => self.or_twin(self.read_tail(), SsTable::opened_by_merge),
+            None => self.or_mirror(self.read_tail(), SsTable::opened_by_merge),
         }
     }
 
@@ -297,37 +297,37 @@ impl SsTable {
     }
 
     /// The second copy.
-    pub(super) fn twin(&self) -> Option<&Arc<SsTable>> {
-        self.twin.as_ref()
+    pub(super) fn mirror(&self) -> Option<&Arc<SsTable>> {
+        self.mirror.as_ref()
     }
 
     /// The table, and its second copy if it has one.
     pub fn copies(self: &Arc<SsTable>) -> impl Iterator<Item = &Arc<SsTable>> {
-        std::iter::once(self).chain(self.twin())
+        std::iter::once(self).chain(self.mirror())
     }
 
     /// The result `first`, or, if it is an error, the result of `again` on the second copy. If both fail,
     /// returns the first error. The copies are equal byte for byte, so a handle is valid in both.
-    pub(super) fn or_twin<'t, T>(
+    pub(super) fn or_mirror<'t, T>(
         &'t self,
         first: Result<T>,
         again: impl FnOnce(&'t SsTable) -> Result<T>,
     ) -> Result<T> {
         let mut damage = None;
-        let read = self.or_twin_untold(first, again, &mut damage);
+        let read = self.or_mirror_unlogged(first, again, &mut damage);
         self.tell(damage);
         read
     }
 
     /// The same, where the program's log must not be called: damage that the second copy made good is left in `damage`.
-    fn or_twin_untold<'t, T>(
+    fn or_mirror_unlogged<'t, T>(
         &'t self,
         first: Result<T>,
         again: impl FnOnce(&'t SsTable) -> Result<T>,
         damage: &mut Option<Error>,
     ) -> Result<T> {
-        match (first, &self.twin) {
-            (Err(error), Some(twin)) => match again(twin) {
+        match (first, &self.mirror) {
+            (Err(error), Some(mirror)) => match again(mirror) {
                 Ok(read) => {
                     *damage = Some(error);
                     Ok(read)
@@ -450,7 +450,7 @@ impl SsTable {
         let mut damage = None;
         let mut read = || {
             let block = self.read_uncached(handle, kind);
-            self.or_twin_untold(block, |twin| twin.read_uncached(handle, kind), &mut damage)
+            self.or_mirror_unlogged(block, |mirror| mirror.read_uncached(handle, kind), &mut damage)
         };
         let shared = || match priority {
             Some(priority) => self.cache.read(self.file, offset, priority, read),
@@ -477,7 +477,7 @@ impl SsTable {
                     .block(self, handle, SCAN_WINDOW)
                     .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
                 window.release_large();
-                let block = self.or_twin(block, |twin| twin.read_uncached(handle, BlockKind::Data))?;
+                let block = self.or_mirror(block, |mirror| mirror.read_uncached(handle, BlockKind::Data))?;
                 Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
             },
         )

@@ -29,18 +29,18 @@ fn store() -> Store {
     store_with(&SsTableOptions { block_size: 256, ..SsTableOptions::default() }, 0, None)
 }
 
-/// The same. With a second copy in the file `twin`, unless that is 0, and with a log.
-fn store_with(options: &SsTableOptions, twin: u64, log: Option<LogSink>) -> Store {
+/// The same. With a second copy in the file `mirror`, unless that is 0, and with a log.
+fn store_with(options: &SsTableOptions, mirror: u64, log: Option<LogSink>) -> Store {
     let disk = Arc::new(MemoryDisk::default());
     let path = |number| Path::new("store").join(TableStore::file_name(number));
     let mut written = None;
-    for number in [FILE, twin].into_iter().filter(|number| *number != 0) {
+    for number in [FILE, mirror].into_iter().filter(|number| *number != 0) {
         let file = disk.open(&path(number), OpenMode::Create).unwrap();
         let mut writer = SsTableWriter::new(file, 0, 3, options.clone());
         for row in 0..ROWS {
             writer.add(&row.to_be_bytes(), Entry::new(1, Kind::PUT, &row.to_le_bytes())).unwrap();
         }
-        written = Some(SsTableMeta { twin, ..writer.finish().unwrap() });
+        written = Some(SsTableMeta { mirror, ..writer.finish().unwrap() });
     }
     let cache = BlockCache::new(1 << 20);
     let files = TableStore::telling(Arc::clone(&disk) as Arc<dyn Disk>, "store", 8, log);

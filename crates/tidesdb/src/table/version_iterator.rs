@@ -78,9 +78,9 @@ impl SsTableVersionIterator {
     fn enter_block(&mut self) -> Result<()> {
         let handle = self.index.entry(&self.table)?.block;
         let read = self.read_block(handle);
-        match (read, self.table.twin()) {
-            (Err(error), Some(twin)) => {
-                let block = twin.read_uncached(handle, BlockKind::Data).map_err(|_| error)?;
+        match (read, self.table.mirror()) {
+            (Err(error), Some(mirror)) => {
+                let block = mirror.read_uncached(handle, BlockKind::Data).map_err(|_| error)?;
                 self.payload.clear();
                 self.payload.extend_from_slice(&block);
             }

@@ -345,7 +345,7 @@ impl SsTableWriter {
                 newest,
                 entries: self.expiring,
             }),
-            twin: 0,
+            mirror: 0,
         })
     }
 

@@ -115,7 +115,7 @@ mod tag {
     pub const EXPIRY_RESERVED: u64 = 23;
     pub const LOG_SEGMENT: u64 = 24;
     pub const LOG_FORGOTTEN: u64 = 25;
-    pub const TABLE_TWIN: u64 = 26;
+    pub const TABLE_MIRROR: u64 = 26;
     pub const UNPROVEN_UPTO: u64 = 27;
 
     /// The reason that this build refuses a tag.
@@ -232,8 +232,8 @@ impl Edit {
                 let body = [new.file, family, expiry.oldest, expiry.newest, expiry.entries];
                 field(tag::TABLE_EXPIRY, &numbers(&body));
             }
-            if new.meta.twin != 0 {
-                field(tag::TABLE_TWIN, &numbers(&[new.file, new.meta.family.into(), new.meta.twin]));
+            if new.meta.mirror != 0 {
+                field(tag::TABLE_MIRROR, &numbers(&[new.file, new.meta.family.into(), new.meta.mirror]));
             }
         }
         for &file in &self.deleted_files {
@@ -352,11 +352,11 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
-            tag::TABLE_TWIN => {
-                let (file, family, twin) = (body.varint()?, body.u32("family")?, body.varint()?);
+            tag::TABLE_MIRROR => {
+                let (file, family, mirror) = (body.varint()?, body.u32("family")?, body.varint()?);
                 match self.new_tables.last_mut() {
-                    Some(new) if new.file == file && new.meta.family == family && twin != file => {
-                        new.meta.twin = twin;
+                    Some(new) if new.file == file && new.meta.family == family && mirror != file => {
+                        new.meta.mirror = mirror;
                     }
                     _ => return Err(body.error("it does not follow its table")),
                 }
@@ -416,7 +416,7 @@ impl NewTable {
             max_key: body.key()?,
             commit_seq: 0,
             expiry: None,
-            twin: 0,
+            mirror: 0,
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -550,7 +550,7 @@ mod tests {
             raw_bytes: 123_456,
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
-            twin: 298,
+            mirror: 298,
         };
         Edit {
             epoch: Some(3),
@@ -615,7 +615,7 @@ mod tests {
             raw_bytes: 30,
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 7, newest: 8, entries: 1 }),
-            twin: 10,
+            mirror: 10,
         };
         let edit = Edit {
             expiry_clock: Some(300),

@@ -9,13 +9,13 @@
 mod edit;
 mod level_iterator;
 pub mod manifest;
+pub(crate) mod mirror;
 pub mod reservations;
 pub(crate) mod restoring;
 mod row_counts;
 mod set;
 pub mod set_aside;
 mod table_handle_iterator;
-pub(crate) mod twin;
 
 pub use edit::{Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
@@ -98,7 +98,7 @@ pub struct TableHandle {
     /// The file of the table.
     pub file: Arc<LiveFile>,
     /// The file of its second copy, if it has one.
-    pub twin: Option<Arc<LiveFile>>,
+    pub mirror: Option<Arc<LiveFile>>,
     /// The newest memtable in the table, for level 0; 0 below.
     pub generation: MemtableId,
 }
@@ -106,7 +106,7 @@ pub struct TableHandle {
 impl TableHandle {
     /// Numbers of the table's file and of its second copy.
     pub fn files(&self) -> impl Iterator<Item = FileNo> {
-        std::iter::once(self.file.number).chain(self.twin.as_ref().map(|twin| twin.number))
+        std::iter::once(self.file.number).chain(self.mirror.as_ref().map(|mirror| mirror.number))
     }
 }
 

@@ -334,7 +334,7 @@ impl VersionSet {
     pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
         let table = SsTable::open(tables, cache, file.number(), meta);
-        TableHandle { table, file: Arc::clone(file), twin: None, generation }
+        TableHandle { table, file: Arc::clone(file), mirror: None, generation }
     }
 
     /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
@@ -401,7 +401,7 @@ impl VersionSet {
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
         edit.row_counts.retain(|(family, _)| !writer.dropped.contains(family));
         let named: HashSet<FileNo> =
-            edit.new_tables.iter().flat_map(|new| [new.file, new.meta.twin]).collect();
+            edit.new_tables.iter().flat_map(|new| [new.file, new.meta.mirror]).collect();
         edit.new_files.retain(|file| named.contains(&file.number));
 
         let current = self.current.load_full();

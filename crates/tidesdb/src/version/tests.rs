@@ -350,10 +350,10 @@ fn fences_find_the_table() {
                 raw_bytes: 0,
                 commit_seq: 0,
                 expiry: None,
-                twin: 0,
+                mirror: 0,
             };
             let table = SsTable::open(tables.clone(), cache.clone(), i as u64, meta);
-            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), twin: None, generation: 0 }
+            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), mirror: None, generation: 0 }
         };
         let level = Level::new(keys.chunks(2).enumerate().map(table).collect()).unwrap();
         let mut probes = keys.clone();

@@ -35,9 +35,9 @@ fn copies(disk: &FaultyDisk, db: &Db) -> [Place; 2] {
     let path = Path::new(DIR).join(format!("{:08}.sst", table.file));
     let from = table.offset as usize;
     let bytes = disk.contents(&path).expect("there")[from..from + table.bytes as usize].to_vec();
-    let twin =
+    let mirror =
         files(disk).into_iter().find(|other| *other != path && disk.contents(other).as_ref() == Some(&bytes));
-    [(path, table.offset), (twin.expect("a second file with the same bytes"), 0)]
+    [(path, table.offset), (mirror.expect("a second file with the same bytes"), 0)]
 }
 
 fn flip(disk: &FaultyDisk, (path, offset): &Place) {

@@ -96,17 +96,17 @@ pub(super) fn plan(
             let file = files.get(&number).map(|record| &record.file).or_else(|| new_files.get(&number));
             file.cloned().ok_or_else(|| format!("there is no file {number}"))
         };
-        let twin = Some(new.meta.twin).filter(|&twin| twin != 0).map(file).transpose()?;
+        let mirror = Some(new.meta.mirror).filter(|&mirror| mirror != 0).map(file).transpose()?;
         let file = file(new.file)?;
-        if let Some(twin) = &twin {
-            if twin.len() != new.meta.len {
+        if let Some(mirror) = &mirror {
+            if mirror.len() != new.meta.len {
                 return Err(format!(
                     "file {} is no copy of a table of family {}",
-                    twin.number(),
+                    mirror.number(),
                     new.meta.family
                 ));
             }
-            added.push((twin.number(), new.meta.family, new.meta.len));
+            added.push((mirror.number(), new.meta.family, new.meta.len));
         }
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
@@ -115,7 +115,7 @@ pub(super) fn plan(
             SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, TableHandle { table, file, twin, generation: new.generation }));
+        change.added.push((new.level, TableHandle { table, file, mirror, generation: new.generation }));
     }
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));

@@ -1,7 +1,7 @@
-//! Second copies of the dictionary's tables. Without the dictionary no table could be assigned to its family.
-//! Each table of family 0 is therefore in two files, byte for byte the same. A reader takes an unreadable
-//! block of one copy from the other. Flushes, merges and rewrites write the copy with the table. The manifest
-//! names both, and they are removed together.
+//! Mirrors: second copies of the dictionary's tables. Without the dictionary no table could be assigned to its
+//! family. Each table of family 0 is therefore in two files, byte for byte the same. A reader takes an
+//! unreadable block of one copy from the other. Flushes, merges and rewrites write the mirror with the table.
+//! The manifest names both, and they are removed together.
 
 use crate::error::Result;
 use crate::io::File;
@@ -30,7 +30,7 @@ pub(crate) fn write(
     let number = versions.new_file_number();
     match copy(versions, number, file, meta) {
         Ok(()) => {
-            meta.twin = number;
+            meta.mirror = number;
             Ok(Some(NewFile { number, len: meta.len }))
         }
         Err(error) => {
@@ -41,14 +41,14 @@ pub(crate) fn write(
 }
 
 fn copy(versions: &VersionSet, number: u64, file: &dyn File, meta: &SsTableMeta) -> Result<()> {
-    let twin = versions.table_files().create(number)?;
+    let mirror = versions.table_files().create(number)?;
     let mut buffer = Vec::new();
     let mut at = 0;
     while at < meta.len {
         buffer.resize((meta.len - at).min(CHUNK) as usize, 0);
         file.read_exact_at(&mut buffer, meta.offset + at)?;
-        twin.write_at(&buffer, at)?;
+        mirror.write_at(&buffer, at)?;
         at += buffer.len() as u64;
     }
-    twin.sync_data()
+    mirror.sync_data()
 }
