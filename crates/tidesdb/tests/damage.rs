@@ -164,7 +164,7 @@ fn the_compaction_of_others_goes_on() {
     }
 }
 
-/// Only the damaged file is set aside: the newer runs of its family are merged, so they do not pile up.
+/// Only the damaged file is in quarantine: the newer runs of its family are merged, so they do not pile up.
 #[test]
 fn the_other_runs_of_the_damaged_family_are_merged() {
     let disk = FaultyDisk::new(1);
@@ -247,10 +247,10 @@ fn a_flush_goes_on_without_the_damaged_small_run() {
     db.close().expect("closes");
 }
 
-/// An I/O error of the flush's own output is no damage of its inputs: nothing is set aside, the flush is
-/// tried again.
+/// An I/O error of the flush's own output is no damage of its inputs: nothing is put in quarantine, the flush
+/// is tried again.
 #[test]
-fn an_error_of_the_new_file_sets_nothing_aside() {
+fn an_error_of_the_new_file_puts_nothing_in_quarantine() {
     let disk = FaultyDisk::new(1);
     let (log, told) = told();
     let db = open(&disk, &Options { log: Some(log), ..options() }).expect("opens");
@@ -318,8 +318,8 @@ fn sparse(disk: &FaultyDisk, names: &[&str]) -> Vec<PathBuf> {
     shared
 }
 
-/// The survivor of a shared file is damaged and its family set aside. Nothing can be rewritten for now, and
-/// nobody tries again and again without a pause.
+/// The survivor of a shared file is damaged and its family in quarantine. Nothing can be rewritten for now,
+/// and nobody tries again and again without a pause.
 #[test]
 fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
     let disk = FaultyDisk::new(1);
@@ -327,7 +327,7 @@ fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
     assert!(disk.flip_bit(&file, 10_000, 3), "a block of what is left");
     let db = open(&disk, &Options { compaction_threads: 1, ..sharing() }).expect("opens");
     let bad = db.family(b"bad").expect("there");
-    // A second run: the merge of both fails, and the family is set aside.
+    // A second run: the merge of both fails, and the family is put in quarantine.
     fill(&db, &bad, 0, SHARED_ROWS);
     db.flush().expect("flushes");
     let met = |db: &Db| {

@@ -63,7 +63,7 @@ pub fn pick(
         };
         for (id, levels) in families {
             let Some(options) = family(id) else { continue };
-            let shape = FamilyShape::new(levels, view.held(id), &|file| view.is_set_aside(id, file));
+            let shape = FamilyShape::new(levels, view.held(id), &|file| view.is_quarantined(id, file));
             let Some(task) =
                 picker::pick(&shape, &Bounds { expired_at, ..Bounds::new(store, &options, oldest_snapshot) })
             else {

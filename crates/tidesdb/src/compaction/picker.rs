@@ -73,7 +73,7 @@ pub struct TableShape<'a> {
     pub max_seq: Seq,
     /// Entries with an expiry.
     pub expiry: Option<Expiries>,
-    /// True if a running job holds the table, or a failed read set it aside.
+    /// True if a running job holds the table, or it is in quarantine.
     pub busy: bool,
 }
 
@@ -234,11 +234,11 @@ pub struct Targets {
 }
 
 impl<'a> FamilyShape<'a> {
-    /// The shape of a family's tables, with `held` by running jobs and `set_aside` for skipped files.
+    /// The shape of a family's tables, with `held` by running jobs and `quarantined` for skipped files.
     pub fn new<'h>(
         levels: &'a FamilyLevels,
         held: impl Iterator<Item = &'h Held>,
-        set_aside: &dyn Fn(FileNo) -> bool,
+        quarantined: &dyn Fn(FileNo) -> bool,
     ) -> FamilyShape<'a> {
         let mut busy = HashSet::default();
         let mut outputs = Vec::new();
@@ -259,7 +259,7 @@ impl<'a> FamilyShape<'a> {
                 tombstones: meta.tombstones,
                 max_seq: meta.max_seq,
                 expiry: meta.expiry,
-                busy: busy.contains(&run.file.number()) || set_aside(run.file.number()),
+                busy: busy.contains(&run.file.number()) || quarantined(run.file.number()),
             }
         };
         FamilyShape {

@@ -26,43 +26,43 @@ impl Maintenance {
     /// Options of a family not excluded from merges.
     fn options_of_merged(&self, family: FamilyId) -> Option<FamilyOptions> {
         let waits = || {
-            self.reservations.set_aside().holds_family(family)
+            self.reservations.quarantine().holds_family(family)
                 || self.store.pressure.no_space.holds(family, || self.store.free_space())
         };
         self.store.family_options(family).filter(|_| !waits())
     }
 
-    /// Sets aside the cause of the failure of a merge of `files`: the file named by the error, or the whole
+    /// Puts the cause of a failed merge of `files` in quarantine: the file named by the error, or the whole
     /// family. A transient error is no file's fault, so the family waits: another family's merge may need
-    /// less. The close of the store sets nothing aside.
+    /// less. The close of the store puts nothing in quarantine.
     fn note_failed(&self, family: FamilyId, files: &[FileNo], error: &Error) {
         if matches!(error, Error::Interrupted) {
             return;
         }
         let unreadable = self.store.versions.unreadable_input(error, files).filter(|_| !error.is_transient());
         match unreadable {
-            Some(file) => self.reservations.set_aside().note_table(family, file),
-            None => self.reservations.set_aside().note_family(family),
+            Some(file) => self.reservations.quarantine().note_table(family, file),
+            None => self.reservations.quarantine().note_family(family),
         }
         self.forget_what_is_gone();
         self.shape_changed();
     }
 
-    /// Forgets set-aside tables and families that no longer exist.
+    /// Forgets quarantined tables and families that no longer exist.
     fn forget_what_is_gone(&self) {
         let (files, _) = self.store.versions.live_files();
         let lives = |number: FileNo| files.binary_search_by_key(&number, |file| file.number).is_ok();
-        self.reservations.set_aside().retain(&self.store.versions.current(), &lives);
+        self.reservations.quarantine().retain(&self.store.versions.current(), &lives);
     }
 
     /// Bytes still to compact.
     pub(crate) fn compaction_debt(&self) -> u64 {
         let version = self.store.versions.current();
-        let suspects = self.reservations.set_aside().suspects();
+        let failed = self.reservations.quarantine().failed_families();
         compaction::debt(
             &version,
             &self.store.options_now(),
-            &|id| self.store.family_options(id).filter(|_| !suspects.contains(&id)),
+            &|id| self.store.family_options(id).filter(|_| !failed.contains(&id)),
             self.store.snapshots.oldest_snapshot(),
         )
     }
@@ -167,7 +167,7 @@ impl Maintenance {
             self.store.install(done.edit).inspect_err(note_full)?;
             no_space.forget(picked.family);
             if !picked.task.moves {
-                self.reservations.set_aside().merged(picked.family, &files);
+                self.reservations.quarantine().merged(picked.family, &files);
             }
             drop(picked);
             self.after_compaction();
@@ -188,10 +188,11 @@ impl Maintenance {
         let options = |id| self.options_of_merged(id);
         let files = self.store.versions.file_uses();
         let mut sparse = worth_rewriting(files, settled, self.store.free_space());
-        // Of a file whose families are all set aside, or dropped a moment ago, nothing would be rewritten.
+        // Of a file whose families are all in quarantine, or dropped a moment ago, nothing would be
+        // rewritten.
         sparse.retain(|file| {
-            let set_aside = self.reservations.set_aside().holds_file(file.number);
-            !set_aside && file.families.iter().any(|&id| options(id).is_some())
+            let quarantined = self.reservations.quarantine().holds_file(file.number);
+            !quarantined && file.families.iter().any(|&id| options(id).is_some())
         });
         let Some(task) = job::pick_sparse(&self.reservations, &self.store.versions, &sparse) else {
             // Nothing to do: what refused prepares left on a full disk goes too, without a flush.
@@ -204,7 +205,7 @@ impl Maintenance {
             self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
             if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
-                self.reservations.set_aside().note_file(task.file);
+                self.reservations.quarantine().note_file(task.file);
             }
         })?;
         self.account(&done);
@@ -306,7 +307,7 @@ impl Maintenance {
             point();
             self.store.install(done.edit)?;
             self.store.pressure.no_space.forget(family.id());
-            self.reservations.set_aside().merged(family.id(), &task.held().files);
+            self.reservations.quarantine().merged(family.id(), &task.held().files);
             drop((levels, reservation));
             self.after_compaction();
         }
@@ -424,8 +425,8 @@ mod tests {
             ..FamilyOptions::default()
         };
         let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
-        let set_aside = db.maintenance.reservations.set_aside();
-        set_aside.set_pauses(Duration::from_micros(1), Duration::from_micros(1));
+        let quarantine = db.maintenance.reservations.quarantine();
+        quarantine.set_pauses(Duration::from_micros(1), Duration::from_micros(1));
         let bad = db.create_family(b"bad", two).expect("creates");
         // The dictionary has files of its own.
         db.flush().expect("flushes");
@@ -436,7 +437,7 @@ mod tests {
         let file = file.expect("one file");
         assert!(disk.flip_bit(&file, 100_000, 3));
         fill(&db, &bad);
-        until("no merge meets the damage", || set_aside.suspects().contains(&bad.id()));
+        until("no merge meets the damage", || quarantine.failed_families().contains(&bad.id()));
         for _ in 0..200 {
             db.maintenance.shape_changed();
             let pressure = &db.store.pressure;
@@ -447,7 +448,7 @@ mod tests {
         fill(&db, &bad);
         // It was the cable: the next try succeeds, and the family counts again.
         assert!(disk.flip_bit(&file, 100_000, 3));
-        until("nothing is merged", || set_aside.suspects().is_empty());
+        until("nothing is merged", || quarantine.failed_families().is_empty());
         db.maintenance.shape_changed();
         drop(bad);
         db.close().expect("closes");

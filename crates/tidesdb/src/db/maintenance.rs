@@ -72,16 +72,16 @@ impl Maintenance {
         }
     }
 
-    /// Called when runs came or went, or a family was set aside: measures level 0 and debt, and wakes
+    /// Called when runs came or went, or a family was put in quarantine: measures level 0 and debt, and wakes
     /// compaction. A family with a failed merge holds up no writer until one succeeds, even after its pause
     /// has ended: the wait might have no end.
     pub(crate) fn shape_changed(&self) {
         let version = self.store.versions.current();
-        let suspects = self.reservations.set_aside().suspects();
+        let failed = self.reservations.quarantine().failed_families();
         let (mut runs, mut stop) = (0, 0);
         for (family, levels) in version.families() {
             let here = levels.l0.len() as u64;
-            if here == 0 || suspects.contains(&family) {
+            if here == 0 || failed.contains(&family) {
                 continue;
             }
             let limit = self.store.family_options(family).map_or(0, |o| u64::from(o.l0_stall_threshold));

@@ -235,7 +235,7 @@ impl Db {
             flush_failures: of(&store.stats.flush_failures),
             merge_failures: of(&store.stats.merge_failures),
             corruptions: of(&store.stats.corruptions),
-            set_aside_families: self.maintenance.reservations.set_aside().suspects().len() as u64,
+            set_aside_families: self.maintenance.reservations.quarantine().failed_families().len() as u64,
             missing_files: store.versions.missing().len() as u64,
             is_read_only: store.check_writable().is_err(),
             oldest_snapshot_seconds: self.oldest_snapshot_age() / 1_000_000,

@@ -96,8 +96,8 @@ pub struct Flushed {
 }
 
 /// Writes the memtables to files: one for all small tables, one for each large one. An unreadable run of
-/// level 0 is set aside and not merged; it stays in place, and the new run does not depend on it. After an
-/// error nothing is left over, and the same memtables may be flushed again. Errors: I/O, disk full,
+/// level 0 is put in quarantine and not merged; it stays in place, and the new run does not depend on it.
+/// After an error nothing is left over, and the same memtables may be flushed again. Errors: I/O, disk full,
 /// `Interrupted`.
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     let mut without_small_runs = BTreeSet::new();
@@ -110,7 +110,7 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
         };
         let Some(file) = input.versions.unreadable_input(&error, &merging.files) else { return Err(error) };
         unreadable.push(error);
-        input.reservations.set_aside().note_table(merging.family, file);
+        input.reservations.quarantine().note_table(merging.family, file);
         without_small_runs.insert(merging.family);
         // Where space is short the next attempt needs the room.
         if let Err(error) = input.versions.delete_obsolete() {

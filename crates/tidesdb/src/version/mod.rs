@@ -10,11 +10,11 @@ mod edit;
 mod level_iterator;
 pub mod manifest;
 pub(crate) mod mirror;
+pub mod quarantine;
 pub mod reservations;
 pub(crate) mod restoring;
 mod row_counts;
 mod set;
-pub mod set_aside;
 mod table_handle_iterator;
 
 pub use edit::{Edit, NewFile, NewTable};

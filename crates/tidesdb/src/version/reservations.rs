@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::host::{Clock, HashMap};
 use crate::sync::Mutex;
 use crate::types::{FamilyId, FileNo};
-use crate::version::set_aside::SetAside;
+use crate::version::quarantine::Quarantine;
 use crate::version::{Version, VersionSet};
 
 /// The place of a job's output.
@@ -34,7 +34,7 @@ pub struct Held {
 #[derive(Debug)]
 pub struct CompactionReservations {
     table: Mutex<Table>,
-    set_aside: SetAside,
+    quarantine: Quarantine,
 }
 
 #[derive(Debug, Default)]
@@ -58,9 +58,9 @@ pub struct ReservationsView<'a> {
 }
 
 impl CompactionReservations {
-    /// No reservations. What is set aside comes back by `clock`.
+    /// No reservations. What is in quarantine leaves it by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<CompactionReservations> {
-        Arc::new(CompactionReservations { table: Mutex::default(), set_aside: SetAside::new(clock) })
+        Arc::new(CompactionReservations { table: Mutex::default(), quarantine: Quarantine::new(clock) })
     }
 
     /// Locks the reservations, then takes the current version. A job absent from the reservations thus has
@@ -76,8 +76,8 @@ impl CompactionReservations {
     }
 
     /// The tables, families and files to skip for a while.
-    pub fn set_aside(&self) -> &SetAside {
-        &self.set_aside
+    pub fn quarantine(&self) -> &Quarantine {
+        &self.quarantine
     }
 
     /// Number of reservations.
@@ -102,14 +102,14 @@ impl ReservationsView<'_> {
         self.held(family).any(|held| held.files.contains(&file))
     }
 
-    /// True while a family's table in a file is set aside.
-    pub fn is_set_aside(&self, family: FamilyId, file: FileNo) -> bool {
-        self.reservations.set_aside.holds_table(family, file)
+    /// True while a family's table in a file is in quarantine.
+    pub fn is_quarantined(&self, family: FamilyId, file: FileNo) -> bool {
+        self.reservations.quarantine.holds_table(family, file)
     }
 
-    /// True while a family's table in a file is held by a running job, or set aside.
+    /// True while a family's table in a file is held by a running job, or in quarantine.
     pub fn holds(&self, family: FamilyId, file: FileNo) -> bool {
-        self.is_held(family, file) || self.is_set_aside(family, file)
+        self.is_held(family, file) || self.is_quarantined(family, file)
     }
 
     /// Reserves `held`. The caller has checked that no other job holds a part of it.

@@ -1,8 +1,8 @@
-//! Tables, families and sparse files that merges skip for a while after a failed read. One damaged file
-//! therefore stops neither the merges of its family nor those of others, nor their flushes
+//! Quarantine: tables, families and sparse files that merges skip for a while after a failed read. One
+//! damaged file therefore stops neither the merges of its family nor those of others, nor their flushes
 //! (`docs/protocols.md` 7.3).
 //!
-//! A flush or merge notes the failure. The picker treats a table set aside like a table held by a job: it
+//! A flush or merge notes the failure. The picker treats a table in quarantine like a table held by a job: it
 //! merges runs on one side of it only, and drops tombstones by the whole version as usual.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::version::Version;
 /// First and longest pause before the next try; each failure doubles the pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
-/// A thing set aside.
+/// A thing in quarantine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     /// All merges of a family, after a failure without a known input.
@@ -28,24 +28,24 @@ enum Part {
 }
 
 #[derive(Debug)]
-struct Aside {
+struct Failed {
     until: Instant,
     pause: Duration,
 }
 
-/// The parts set aside. An entry outlives its pause until a merge succeeds; until then its family is
-/// *suspect*.
+/// The parts in quarantine. An entry outlives its pause until a merge succeeds; until then its family
+/// counts as failed.
 #[derive(Debug)]
-pub struct SetAside {
+pub struct Quarantine {
     clock: Arc<dyn Clock>,
-    parts: Mutex<HashMap<Part, Aside>>,
+    parts: Mutex<HashMap<Part, Failed>>,
     pauses: Mutex<(Duration, Duration)>,
 }
 
-impl SetAside {
-    /// Nothing is set aside. Pauses pass by `clock`.
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> SetAside {
-        SetAside { clock, parts: Mutex::default(), pauses: Mutex::new(PAUSES) }
+impl Quarantine {
+    /// Nothing is in quarantine. Pauses pass by `clock`.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Quarantine {
+        Quarantine { clock, parts: Mutex::default(), pauses: Mutex::new(PAUSES) }
     }
 
     /// Notes a failed merge of the family.
@@ -66,12 +66,12 @@ impl SetAside {
     fn note(&self, part: Part) {
         let (first, longest) = *self.pauses.lock();
         let mut parts = self.parts.lock();
-        let pause = parts.get(&part).map_or(first, |aside| (aside.pause * 2).min(longest));
-        parts.insert(part, Aside { until: self.clock.now() + pause, pause });
+        let pause = parts.get(&part).map_or(first, |failed| (failed.pause * 2).min(longest));
+        parts.insert(part, Failed { until: self.clock.now() + pause, pause });
     }
 
     fn holds(&self, part: Part) -> bool {
-        self.parts.lock().get(&part).is_some_and(|aside| aside.until > self.clock.now())
+        self.parts.lock().get(&part).is_some_and(|failed| failed.until > self.clock.now())
     }
 
     /// True while no part of the family may be merged.
@@ -91,7 +91,7 @@ impl SetAside {
 
     /// Families with a part whose last merge failed, even after its pause. Their runs may pile up, and a stop
     /// of writers would not end.
-    pub fn suspects(&self) -> HashSet<FamilyId> {
+    pub fn failed_families(&self) -> HashSet<FamilyId> {
         let family = |part: &Part| match *part {
             Part::Family(family) | Part::Table(family, _) => Some(family),
             Part::File(_) => None,
@@ -132,23 +132,27 @@ mod tests {
     use crate::host::SystemClock;
 
     #[test]
-    fn a_pause_doubles_up_to_the_longest_and_suspicion_outlives_it() {
-        let aside = SetAside::new(Arc::new(SystemClock));
+    fn a_pause_doubles_up_to_the_longest_and_the_failure_outlives_it() {
+        let quarantine = Quarantine::new(Arc::new(SystemClock));
         let ms = Duration::from_millis;
-        aside.set_pauses(ms(2), ms(5));
-        let pause = |aside: &SetAside| aside.parts.lock()[&Part::Table(7, 9)].pause;
+        quarantine.set_pauses(ms(2), ms(5));
+        let pause = |quarantine: &Quarantine| quarantine.parts.lock()[&Part::Table(7, 9)].pause;
         for expected in [2, 4, 5, 5] {
-            aside.note_table(7, 9);
-            assert_eq!(pause(&aside), ms(expected));
+            quarantine.note_table(7, 9);
+            assert_eq!(pause(&quarantine), ms(expected));
         }
-        assert!(!aside.holds_table(8, 9), "another family's table in the same file");
+        assert!(!quarantine.holds_table(8, 9), "another family's table in the same file");
         std::thread::sleep(ms(6));
-        assert!(!aside.holds_table(7, 9), "it may be tried again");
-        assert_eq!(aside.suspects(), HashSet::from_iter([7]));
-        aside.note_family(7);
-        aside.merged(7, &[8]);
-        assert_eq!(aside.suspects(), HashSet::from_iter([7]), "the damaged one was not among the inputs");
-        aside.merged(7, &[8, 9]);
-        assert!(aside.suspects().is_empty());
+        assert!(!quarantine.holds_table(7, 9), "it may be tried again");
+        assert_eq!(quarantine.failed_families(), HashSet::from_iter([7]));
+        quarantine.note_family(7);
+        quarantine.merged(7, &[8]);
+        assert_eq!(
+            quarantine.failed_families(),
+            HashSet::from_iter([7]),
+            "the damaged one was not among the inputs"
+        );
+        quarantine.merged(7, &[8, 9]);
+        assert!(quarantine.failed_families().is_empty());
     }
 }
