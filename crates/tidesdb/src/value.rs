@@ -68,7 +68,7 @@ fn behind_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
 
 /// The entry, or its tombstone if it has expired for every reader: older versions stay hidden. The flag is
 /// true for a tombstone made here.
-pub(crate) fn buried<'a>(entry: Entry<'a>, expired_at: u64) -> (Entry<'a>, bool) {
+pub(crate) fn tombstone_if_expired<'a>(entry: Entry<'a>, expired_at: u64) -> (Entry<'a>, bool) {
     if entry.kind.has_expiry() && !look(&entry, || expired_at).live {
         return (Entry::new(entry.seq, Kind::DELETE, &[]), true);
     }
@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(out, b"before row");
         assert_eq!(resolve(&entry, || 9, &mut out).unwrap(), Seen { live: false, expiry: 9 });
         assert_eq!(out, b"before row", "nothing of an expired row");
-        assert_eq!(buried(entry, 8), (entry, false));
-        assert_eq!(buried(entry, 9), (Entry::new(5, Kind::DELETE, &[]), true));
+        assert_eq!(tombstone_if_expired(entry, 8), (entry, false));
+        assert_eq!(tombstone_if_expired(entry, 9), (Entry::new(5, Kind::DELETE, &[]), true));
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(look(&entry, no_clock), Seen { live, expiry: 0 });
             assert_eq!(resolve(&entry, no_clock, &mut out).unwrap(), Seen { live, expiry: 0 });
             assert_eq!(out, entry.stored());
-            assert_eq!(buried(entry, u64::MAX), (entry, false));
+            assert_eq!(tombstone_if_expired(entry, u64::MAX), (entry, false));
         }
     }
 }

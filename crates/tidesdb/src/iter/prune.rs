@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
 use crate::types::{proves, Entry, Kind, Op, Seq};
-use crate::value::buried;
+use crate::value::tombstone_if_expired;
 
 /// Entries between two calls of [`Rewrite::tick`].
 pub const TICK: u64 = 256;
@@ -84,7 +84,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
 
     iter.seek(&[])?;
     while iter.valid() {
-        let (entry, expired) = buried(iter.entry(), live.expired_at);
+        let (entry, expired) = tombstone_if_expired(iter.entry(), live.expired_at);
         let same_key = (pending.is_some() || cancelled) && iter.key() == key.as_slice();
         counts.read += 1;
         counts.expired += u64::from(expired);

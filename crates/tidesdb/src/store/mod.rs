@@ -49,7 +49,7 @@ use crate::store::pressure::Gauges;
 use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
 use crate::store::super_version::{Flushable, SuperVersion};
-use crate::store::ttl_clock::{Moment, TtlClock};
+use crate::store::ttl_clock::{ClockReading, TtlClock};
 use crate::sync::Mutex;
 use crate::types::{Entry, FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
@@ -142,17 +142,17 @@ impl Store {
     pub(crate) fn new(parts: StoreParts) -> Store {
         let state = parts.versions.state();
         let active = parts.super_version.active.clone();
-        let moment = Moment::of(&*parts.env.clock);
+        let reading = ClockReading::of(&*parts.env.clock);
         let second = state
             .expiry_clock
-            .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, moment.wall));
+            .map(|reached| ttl_clock::second_at_opening(reached, state.expiry_reserved, reading.wall));
         // Runs of a full disk, which no edit names yet.
         let unproven_upto = parts.super_version.sealed.iter().filter_map(Flushable::unproven_upto).max();
         let unproven_upto = state.unproven_upto.max(unproven_upto.unwrap_or(0));
         let store = Store {
             pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
             snapshots: Snapshots::new(SNAPSHOTS),
-            ttl_clock: TtlClock::new(second, moment.micros),
+            ttl_clock: TtlClock::new(second, reading.micros),
             lag_reported: AtomicBool::new(false),
             catalog: Catalog::default(),
             super_version: ArcSwap::from_pointee(parts.super_version),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Result;
 use crate::iter::LiveSnapshots;
 use crate::options::LogLevel;
-use crate::store::ttl_clock::Moment;
+use crate::store::ttl_clock::ClockReading;
 use crate::store::Store;
 use crate::types::Seq;
 use crate::version::Edit;
@@ -21,20 +21,20 @@ const RESERVED: u64 = 60;
 const RESERVED_IN_LAG: u64 = 4;
 
 impl Store {
-    /// The present moment of the disk's clocks.
-    pub(crate) fn moment(&self) -> Moment {
-        Moment::of(&*self.env.clock)
+    /// A reading of the store's clocks.
+    pub(crate) fn clock_reading(&self) -> ClockReading {
+        ClockReading::of(&*self.env.clock)
     }
 
     /// The present second of the expiry clock.
     pub(crate) fn expiry_second(&self) -> u64 {
-        self.ttl_clock.read(self.moment())
+        self.ttl_clock.read(self.clock_reading())
     }
 
     /// Seconds by which the wall clock is behind the expiry clock.
     pub(crate) fn expiry_lag(&self) -> u64 {
         match self.ttl_clock.is_used() {
-            true => self.ttl_clock.lag(self.moment()),
+            true => self.ttl_clock.lag(self.clock_reading()),
             false => 0,
         }
     }
@@ -54,7 +54,8 @@ impl Store {
             return Ok(());
         }
         // While nobody reads a clock that is right, nothing is lost.
-        let second = if lags { self.ttl_clock.peek(self.moment().micros) } else { self.ttl_clock.shown() };
+        let second =
+            if lags { self.ttl_clock.peek(self.clock_reading().micros) } else { self.ttl_clock.shown() };
         let ahead = if lags { RESERVED_IN_LAG } else { RESERVED };
         if second + ahead / 2 < self.versions.state().expiry_reserved.unwrap_or(0) {
             return Ok(());
@@ -82,14 +83,14 @@ impl Store {
         if !self.ttl_clock.is_used() {
             return Ok(());
         }
-        let second = Some(self.ttl_clock.peek(self.moment().micros));
+        let second = Some(self.ttl_clock.peek(self.clock_reading().micros));
         self.install(Edit { expiry_clock: second, expiry_reserved: second, ..Edit::default() })
     }
 
     /// The second up to which merges may drop expired entries; 0 in a store without any expiry.
     pub(crate) fn expired_at(&self) -> u64 {
         match self.ttl_clock.is_used() {
-            true => self.ttl_clock.bury(self.moment()),
+            true => self.ttl_clock.raise_drop_bound(self.clock_reading()),
             false => 0,
         }
     }

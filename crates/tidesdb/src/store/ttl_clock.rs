@@ -32,21 +32,21 @@ const TOLERANCE: u64 = 1;
 /// A wall clock so many seconds before the manifest's second was set back.
 const SET_BACK: u64 = 3;
 
-/// The two clocks at one moment.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct ClockReading {
     /// Wall clock, in seconds since 1970.
     pub wall: u64,
     /// Monotonic clock, in microseconds.
     pub micros: u64,
 }
 
-impl Moment {
-    /// The present moment. The wall clock is read first: a pause between the two readings cannot put the expiry
+impl ClockReading {
+    /// Reads both clocks, the wall clock first: a pause between the two readings cannot put the expiry
     /// clock ahead.
-    pub fn of(clock: &dyn Clock) -> Moment {
+    pub fn of(clock: &dyn Clock) -> ClockReading {
         let wall = clock.unix_seconds();
-        Moment { wall, micros: clock.now_micros() }
+        ClockReading { wall, micros: clock.now_micros() }
     }
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct TtlClock {
 
 #[derive(Debug, Default)]
 struct TtlClockState {
-    /// Entries with an expiry at or before it may have been dropped.
-    buried: u64,
+    /// Merges may have dropped entries that expire at or before this second.
+    drop_bound: u64,
     /// Views by their second.
     views: BTreeMap<u64, usize>,
 }
@@ -88,8 +88,8 @@ impl TtlClock {
             ..TtlClock::default()
         };
         let second = second.unwrap_or(0);
-        clock.read(Moment { wall: second, micros });
-        clock.state.lock().buried = second;
+        clock.read(ClockReading { wall: second, micros });
+        clock.state.lock().drop_bound = second;
         clock
     }
 
@@ -104,9 +104,9 @@ impl TtlClock {
     }
 
     /// The present second.
-    pub fn read(&self, moment: Moment) -> u64 {
-        let micros = micros_of(moment.micros);
-        let wall = moment.wall.min(LAST_SECOND) as i64 * MICROS;
+    pub fn read(&self, reading: ClockReading) -> u64 {
+        let micros = micros_of(reading.micros);
+        let wall = reading.wall.min(LAST_SECOND) as i64 * MICROS;
         let by_wall = wall - micros;
         let mut offset = self.offset.load(Ordering::Acquire);
         if by_wall > offset {
@@ -122,8 +122,8 @@ impl TtlClock {
     }
 
     /// Seconds by which the wall clock lags.
-    pub fn lag(&self, moment: Moment) -> u64 {
-        match self.peek(moment.micros).saturating_sub(moment.wall) {
+    pub fn lag(&self, reading: ClockReading) -> u64 {
+        match self.peek(reading.micros).saturating_sub(reading.wall) {
             0..=TOLERANCE => 0,
             lag => lag,
         }
@@ -146,16 +146,16 @@ impl TtlClock {
     /// are gone for all views. Returns its second.
     fn begin_view(&self, second: u64) -> u64 {
         let mut state = self.state.lock();
-        let second = second.max(state.buried);
+        let second = second.max(state.drop_bound);
         *state.views.entry(second).or_default() += 1;
         second
     }
 
     /// Begins a view at the second of the oldest view: entries invisible in it are invisible in every other.
-    fn begin_oldest_view(&self, moment: Moment) -> u64 {
-        let now = self.read(moment);
+    fn begin_oldest_view(&self, reading: ClockReading) -> u64 {
+        let now = self.read(reading);
         let mut state = self.state.lock();
-        let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now)).max(state.buried);
+        let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now)).max(state.drop_bound);
         *state.views.entry(second).or_default() += 1;
         second
     }
@@ -171,11 +171,11 @@ impl TtlClock {
     }
 
     /// The second up to which entries have expired for every view, now and later: a merge may drop them.
-    pub fn bury(&self, moment: Moment) -> u64 {
-        let now = self.read(moment);
+    pub fn raise_drop_bound(&self, reading: ClockReading) -> u64 {
+        let now = self.read(reading);
         let mut state = self.state.lock();
         let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now));
-        state.buried = state.buried.max(second);
+        state.drop_bound = state.drop_bound.max(second);
         second
     }
 }
@@ -204,14 +204,14 @@ impl ViewSecond {
     }
 
     /// The view's second; fixes it at its snapshot's second, or at the present one.
-    pub fn get(&self, clock: &TtlClock, moment: impl FnOnce() -> Moment, oldest: bool) -> u64 {
+    pub fn get(&self, clock: &TtlClock, read: impl FnOnce() -> ClockReading, oldest: bool) -> u64 {
         let fixed = self.fixed.load(Ordering::Relaxed);
         if fixed != 0 {
             return fixed;
         }
         let second = match self.taken.load(Ordering::Relaxed) {
-            _ if oldest => clock.begin_oldest_view(moment()),
-            0 => clock.begin_view(clock.read(moment())),
+            _ if oldest => clock.begin_oldest_view(read()),
+            0 => clock.begin_view(clock.read(read())),
             taken => clock.begin_view(taken),
         };
         self.fixed.store(second, Ordering::Relaxed);
@@ -238,9 +238,9 @@ impl ViewSecond {
 mod tests {
     use super::*;
 
-    /// A moment whose two clocks agree.
-    fn on(wall: u64) -> Moment {
-        Moment { wall, micros: wall * 1_000_000 }
+    /// A reading with both clocks equal.
+    fn on(wall: u64) -> ClockReading {
+        ClockReading { wall, micros: wall * 1_000_000 }
     }
 
     fn at(view: &ViewSecond, clock: &TtlClock, wall: u64) -> u64 {
@@ -254,11 +254,11 @@ mod tests {
         assert_eq!(at(&a, &clock, 100), 100);
         assert_eq!(at(&a, &clock, 107), 100, "the second of a view stands");
         assert_eq!(at(&b, &clock, 110), 110);
-        assert_eq!(clock.bury(on(120)), 100);
+        assert_eq!(clock.raise_drop_bound(on(120)), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(on(120)), 110);
+        assert_eq!(clock.raise_drop_bound(on(120)), 110);
         b.end(&clock);
-        assert_eq!(clock.bury(on(120)), 120);
+        assert_eq!(clock.raise_drop_bound(on(120)), 120);
     }
 
     #[test]
@@ -269,47 +269,47 @@ mod tests {
         b.note(clock.read(on(100)));
         assert_eq!(at(&a, &clock, 105), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(on(106)), 106);
+        assert_eq!(clock.raise_drop_bound(on(106)), 106);
         assert_eq!(at(&b, &clock, 107), 106);
         b.end(&clock);
     }
 
     #[test]
     fn the_clock_does_not_go_back_with_the_wall_clock_nor_over_an_opening() {
-        let moment = |wall, micros| Moment { wall, micros };
+        let reading = |wall, micros| ClockReading { wall, micros };
         let clock = TtlClock::new(Some(50), 7);
-        assert_eq!(clock.read(moment(40, 7)), 50);
-        assert_eq!(clock.read(moment(60, 7)), 60);
-        assert_eq!(clock.read(moment(10, 7)), 60);
+        assert_eq!(clock.read(reading(40, 7)), 50);
+        assert_eq!(clock.read(reading(60, 7)), 60);
+        assert_eq!(clock.read(reading(10, 7)), 60);
         let view = ViewSecond::default();
-        assert_eq!(view.get(&clock, || moment(10, 7), false), 60);
+        assert_eq!(view.get(&clock, || reading(10, 7), false), 60);
         view.end(&clock);
-        assert_eq!(clock.bury(moment(10, 7)), 60);
-        assert_eq!(TtlClock::new(Some(60), 7).read(moment(10, 7)), 60);
+        assert_eq!(clock.raise_drop_bound(reading(10, 7)), 60);
+        assert_eq!(TtlClock::new(Some(60), 7).read(reading(10, 7)), 60);
     }
 
     #[test]
     fn a_lagging_wall_clock_does_not_stop_the_clock() {
         let second = 1_000_000;
         let clock = TtlClock::new(None, 0);
-        assert_eq!(clock.read(Moment { wall: 5000, micros: 10 * second }), 5000);
+        assert_eq!(clock.read(ClockReading { wall: 5000, micros: 10 * second }), 5000);
         for (wall, micros, now) in [(100, 10, 5000), (100, 15, 5005), (4000, 1010, 6000), (5999, 1010, 6000)]
         {
-            assert_eq!(clock.read(Moment { wall, micros: micros * second }), now);
-            let lag = clock.lag(Moment { wall, micros: micros * second });
+            assert_eq!(clock.read(ClockReading { wall, micros: micros * second }), now);
+            let lag = clock.lag(ClockReading { wall, micros: micros * second });
             assert_eq!(lag, if now - wall > TOLERANCE { now - wall } else { 0 });
         }
         assert_eq!(clock.peek(1011 * second), 6001, "no wall clock is needed");
-        assert_eq!(clock.read(Moment { wall: 7000, micros: 1011 * second }), 7000, "it has caught up");
-        assert_eq!(clock.read(Moment { wall: 7001, micros: 1012 * second }), 7001);
-        assert_eq!(clock.lag(Moment { wall: 7001, micros: 1012 * second }), 0);
+        assert_eq!(clock.read(ClockReading { wall: 7000, micros: 1011 * second }), 7000, "it has caught up");
+        assert_eq!(clock.read(ClockReading { wall: 7001, micros: 1012 * second }), 7001);
+        assert_eq!(clock.lag(ClockReading { wall: 7001, micros: 1012 * second }), 0);
     }
 
     #[test]
     fn seconds_from_a_manifest_do_not_overflow() {
         let clock = TtlClock::new(Some(u64::MAX), u64::MAX);
-        assert_eq!(clock.read(Moment { wall: u64::MAX, micros: u64::MAX }), LAST_SECOND);
-        assert_eq!(TtlClock::new(None, u64::MAX).read(Moment { wall: 9, micros: 0 }), 9);
+        assert_eq!(clock.read(ClockReading { wall: u64::MAX, micros: u64::MAX }), LAST_SECOND);
+        assert_eq!(TtlClock::new(None, u64::MAX).read(ClockReading { wall: 9, micros: 0 }), 9);
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
         at(&a, &clock, 100);
         assert_eq!(b.get(&clock, || on(130), true), 100);
         a.end(&clock);
-        assert_eq!(clock.bury(on(140)), 100, "the one that joined still sees it");
+        assert_eq!(clock.raise_drop_bound(on(140)), 100, "the one that joined still sees it");
         b.end(&clock);
         assert_eq!(b.get(&clock, || on(150), true), 150);
     }

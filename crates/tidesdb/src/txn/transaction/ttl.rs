@@ -51,7 +51,7 @@ impl Transaction {
     /// The second of a read in `mode`.
     pub(crate) fn read_second(&self, mode: ReadMode) -> u64 {
         let view = self.view_of(mode);
-        view.get(&self.store.ttl_clock, || self.store.moment(), self.options.oldest_view)
+        view.get(&self.store.ttl_clock, || self.store.clock_reading(), self.options.oldest_view)
     }
 
     /// The views of the statement end.
