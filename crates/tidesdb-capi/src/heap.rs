@@ -61,8 +61,8 @@ pub(crate) fn give_back_soon() {
 
 /// Gives memory back to the kernel if it was freed a while ago and not taken again. One thread calls it ten
 /// times a second.
-pub(crate) fn tend() {
-    shared::tend();
+pub(crate) fn purge() {
+    shared::purge();
     // SAFETY: any thread may call it. Of mimalloc's pages those that no thread has any more go, whoever freed them.
     unsafe { libmimalloc_sys::mi_collect(false) };
 }
@@ -264,8 +264,8 @@ mod tests {
 
     /// The process grows by the heap's bytes in use; freed bytes are not in use at once.
     fn pieces_of_threads_are_counted(resident: &dyn Fn() -> usize) {
-        tend();
-        tend();
+        purge();
+        purge();
         let (before, counted) = (resident(), heap_bytes() as usize);
         let both_grew =
             || (resident().saturating_sub(before), (heap_bytes() as usize).saturating_sub(counted));
@@ -276,30 +276,30 @@ mod tests {
             let running: Vec<_> = (0..4).map(|thread| scope.spawn(move || pieces(thread))).collect();
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
-        tend();
-        tend();
+        purge();
+        purge();
         let (grew, told) = both_grew();
         assert!(grew > 60 << 20, "{grew}");
         assert!(told.abs_diff(grew) < grew / 10, "{told} told, {grew} resident");
         threads.truncate(1);
         let large = vec![1u8; 2 * MAPPED];
         let left = told / 4 + large.len();
-        tend();
-        tend();
+        purge();
+        purge();
         let (_, told) = both_grew();
         assert!(told.abs_diff(left) < left / 20, "{told} told, {left} in use");
         drop((threads, large));
-        tend();
-        tend();
+        purge();
+        purge();
         assert!(both_grew().1 < 1 << 20);
     }
 
     /// Memory freed by threads before they sleep is counted until it is the kernel's, after two calls of
-    /// `tend`.
+    /// `purge`.
     fn freed_pieces_are_counted_and_then_given_back(resident: &dyn Fn() -> usize) {
         const SLEEPERS: usize = 64;
-        tend();
-        tend();
+        purge();
+        purge();
         let (before, counted) = (resident(), heap_bytes());
         let (freed, awake) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
         std::thread::scope(|scope| {
@@ -318,8 +318,8 @@ mod tests {
             let grew = || resident().saturating_sub(before);
             let kept = heap_bytes() - counted;
             assert!(grew() < kept as usize + (8 << 20), "{} resident, {kept} told", grew());
-            tend();
-            tend();
+            purge();
+            purge();
             let left = grew();
             awake.wait();
             // Without this 900,000 bytes each. mimalloc keeps pages of small pieces with a sleeping thread.
@@ -338,8 +338,8 @@ mod tests {
             Heap.dealloc(at, layout);
             at
         };
-        tend();
-        tend();
+        purge();
+        purge();
         let zeroed: Vec<Vec<u8>> = (0..64).map(|_| vec![0; SHARED]).collect();
         assert!(zeroed.iter().flatten().all(|&byte| byte == 0));
         // SAFETY: the memory is still mapped.
@@ -380,7 +380,7 @@ mod tests {
                             assert!(piece.iter().all(|&byte| byte == fill), "thread {thread}, step {step}");
                         }
                         if step % 500 == 0 {
-                            tend();
+                            purge();
                         }
                     }
                 });

@@ -116,7 +116,7 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
         block_cache_size: size(c.block_cache_size),
         max_memory: c.max_memory,
         heap_bytes: Some(heap::heap_bytes),
-        tend_heap: Some(heap::tend),
+        purge_heap: Some(heap::purge),
         sync_mode: sync_mode(c.sync_mode)?,
         sync_interval_us: c.sync_interval_us,
         compaction_threads: c.compaction_threads as usize,

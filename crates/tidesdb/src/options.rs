@@ -162,7 +162,7 @@ pub struct Options {
     /// against the bound.
     pub heap_bytes: Option<fn() -> u64>,
     /// Returns the allocator's free memory to the kernel; called ten times a second. `None`: nobody does.
-    pub tend_heap: Option<fn()>,
+    pub purge_heap: Option<fn()>,
     /// Size of a write-ahead log segment.
     pub wal_segment_size: u32,
     /// The durability of a commit at its answer.
@@ -228,7 +228,7 @@ impl Default for Options {
             block_cache_size: 64 << 20,
             max_memory: 0,
             heap_bytes: None,
-            tend_heap: None,
+            purge_heap: None,
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,
             sync_interval_us: 128_000,

@@ -89,19 +89,19 @@ impl World {
     /// Time passes, in steps shorter than the reserved part of the expiry clock.
     fn forward(&mut self, seconds: u64) {
         forward(&self.disk, seconds);
-        self.tend();
+        self.maintain_clock();
     }
 
-    fn tend(&mut self) {
+    fn maintain_clock(&mut self) {
         // Only a clock that somebody has read must not go back.
         self.second();
-        self.db.tend_expiry_clock().expect("reserves seconds");
+        self.db.maintain_expiry_clock().expect("reserves seconds");
     }
 
     fn set_wall_clock(&mut self) {
         let by = *self.rng.pick(&[-100_000, -1000, -100, -20, -2, 2, 20, 100, 1000]);
         self.disk.set_wall_clock(by);
-        self.tend();
+        self.maintain_clock();
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -578,8 +578,8 @@ fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
     disk.set_wall_clock(-86_400);
     assert_eq!(db.expiry_lag(), 86_400);
     assert_eq!(db.stats().expiry_lag, 86_400);
-    db.tend_expiry_clock().expect("reserves");
-    db.tend_expiry_clock().expect("reserves");
+    db.maintain_expiry_clock().expect("reserves");
+    db.maintain_expiry_clock().expect("reserves");
     assert_eq!(lines.reports(), 1, "once");
     write(&db, b"short", 10);
     assert_eq!(keys(&db), [b"short"]);
@@ -601,7 +601,7 @@ fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
     write(&db, b"next", 30);
     forward(&disk, 20);
     assert_eq!(keys(&db), [&b"long"[..], b"next"]);
-    db.tend_expiry_clock().expect("reserves");
+    db.maintain_expiry_clock().expect("reserves");
 
     // A kill costs a few seconds at most, and revives nothing.
     let second = db.expiry_second();
@@ -618,9 +618,9 @@ fn rows_live_their_time_after_a_wall_clock_that_was_ahead() {
     // The wall clock catches up, and is the clock again.
     left.set_wall_clock(86_400 + 1000);
     assert_eq!((db.expiry_lag(), db.expiry_second()), (0, self::now(&left)));
-    db.tend_expiry_clock().expect("reserves");
+    db.maintain_expiry_clock().expect("reserves");
     left.set_wall_clock(-1000);
-    db.tend_expiry_clock().expect("reserves");
+    db.maintain_expiry_clock().expect("reserves");
     assert_eq!(lines.reports(), 1, "a new lag");
 }
 

@@ -4,7 +4,7 @@
 //! allocates again, also when another one freed it: a sleeping connection kept a megabyte or two. Here a
 //! freed piece is the next one of any thread.
 //!
-//! Memory is reserved in regions and handed out in runs of slices, first fit. [`tend`] gives back pieces not
+//! Memory is reserved in regions and handed out in runs of slices, first fit. [`purge`] gives back pieces not
 //! taken again between two of its calls; until then [`kept_bytes`] counts it. One mutex guards all: such
 //! pieces are made a few times a statement at most.
 
@@ -103,7 +103,7 @@ impl Slices {
 /// takes no memory.
 struct Region {
     free: Slices,
-    /// Given back after the last call of `tend`.
+    /// Given back after the last call of `purge`.
     fresh: Slices,
     /// Given back before it.
     old: Slices,
@@ -323,7 +323,7 @@ pub(super) fn kept_bytes() -> usize {
 
 /// Gives slices to the kernel if they were given back before the last call. One thread calls it ten times a
 /// second.
-pub(super) fn tend() {
+pub(super) fn purge() {
     let mut number = 0;
     loop {
         let mut all = lock();

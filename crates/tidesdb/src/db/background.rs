@@ -1,5 +1,5 @@
 //! Background work. One thread flushes sealed memtables in their order, some compact, one reserves blocks of
-//! counters and seconds of the expiry clock. One tends the heap, and measures a bounded memory.
+//! counters and seconds of the expiry clock. One purges the heap, and measures a bounded memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -129,7 +129,7 @@ impl Background {
         threads.push(start(spawn, "tdb-flush", FlushLoop::new(maintenance.clone()))?);
         threads.push(start(spawn, "tdb-counter", ReserveLoop::new(maintenance.clone()))?);
         let options = &maintenance.store.options;
-        if options.max_memory > 0 || options.tend_heap.is_some() {
+        if options.max_memory > 0 || options.purge_heap.is_some() {
             threads.push(start(spawn, MEASURER, MemoryLoop::new(maintenance.clone()))?);
             self.measures.store(true, Ordering::Relaxed);
         }

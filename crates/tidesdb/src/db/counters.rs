@@ -21,11 +21,11 @@ use crate::txn::write_batch::WriteBatch;
 use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
 use crate::value::{resolve, Seen};
 
-/// Time between two checks of the expiry clock.
-const TEND: Duration = Duration::from_secs(1);
+/// Time between two rounds of maintenance.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One in so many of these checks also releases unused memory of locks.
-const TENDS_BETWEEN_SWEEPS: u32 = 5;
+/// One in so many rounds also releases unused memory of locks.
+const ROUNDS_BETWEEN_SWEEPS: u32 = 5;
 
 /// Counters waiting for their next block.
 #[derive(Debug, Default)]
@@ -47,26 +47,26 @@ impl CounterRefill {
     }
 }
 
-/// Reserves blocks for counters that ask, and tends what is to be tended once a second. Waits for a counter that asks,
-/// for the close, both told by [`CounterRefill`], and for the end of the second.
+/// Reserves blocks for counters that ask, and maintains locks and expiry clock once a second. Waits for a
+/// counter that asks, for the close, both signalled by [`CounterRefill`], and for the end of the second.
 pub(crate) struct ReserveLoop {
     maintenance: Arc<Maintenance>,
-    tend_at: Instant,
-    tends: u32,
-    told: Told,
+    maintain_at: Instant,
+    rounds: u32,
+    reported: Reported,
 }
 
 /// What failed last time, and is in the log.
 #[derive(Default)]
-struct Told {
+struct Reported {
     lock: bool,
     clock: bool,
 }
 
 impl ReserveLoop {
     pub(crate) fn new(maintenance: Arc<Maintenance>) -> ReserveLoop {
-        let tend_at = maintenance.store.env.clock.now() + TEND;
-        ReserveLoop { maintenance, tend_at, tends: 0, told: Told::default() }
+        let maintain_at = maintenance.store.env.clock.now() + MAINTENANCE_INTERVAL;
+        ReserveLoop { maintenance, maintain_at, rounds: 0, reported: Reported::default() }
     }
 }
 
@@ -84,12 +84,12 @@ impl Step for ReserveLoop {
             }
         }
         let clock = &maintenance.store.env.clock;
-        if clock.now() >= self.tend_at {
-            self.tend_at = clock.now() + TEND;
-            self.tends = self.tends.wrapping_add(1);
-            maintenance.tend(self.tends, &mut self.told);
+        if clock.now() >= self.maintain_at {
+            self.maintain_at = clock.now() + MAINTENANCE_INTERVAL;
+            self.rounds = self.rounds.wrapping_add(1);
+            maintenance.maintain(self.rounds, &mut self.reported);
         }
-        Next::WaitUntil(self.tend_at)
+        Next::WaitUntil(self.maintain_at)
     }
 
     fn wait(&mut self, until: Option<Instant>) {
@@ -209,23 +209,23 @@ impl Maintenance {
     }
 
     /// What is to be done once a second: seconds of the expiry clock, idle locks' memory, the directory's lock.
-    fn tend(&self, tends: u32, told: &mut Told) {
-        if tends % TENDS_BETWEEN_SWEEPS == 0 {
+    fn maintain(&self, rounds: u32, reported: &mut Reported) {
+        if rounds % ROUNDS_BETWEEN_SWEEPS == 0 {
             self.transactions.locks.give_back_idle();
         }
-        let tell = |told: &mut bool, what: &str, done: Result<()>| {
-            let told_before = std::mem::replace(told, done.is_err());
-            if let (Err(error), false) = (done, told_before) {
+        let report = |reported: &mut bool, what: &str, done: Result<()>| {
+            let reported_before = std::mem::replace(reported, done.is_err());
+            if let (Err(error), false) = (done, reported_before) {
                 let again =
                     if matches!(error, Error::ReadOnly(_)) { "" } else { ", tried again each second" };
                 self.store.log(LogLevel::Warn, &format!("{what}{again}: {error}"));
             }
         };
-        tell(&mut told.lock, "the lock of the directory is not confirmed", self.store.check_lock());
-        tell(
-            &mut told.clock,
+        report(&mut reported.lock, "the lock of the directory is not confirmed", self.store.check_lock());
+        report(
+            &mut reported.clock,
             "no seconds of the expiry clock reserved ahead",
-            self.store.tend_expiry_clock(),
+            self.store.maintain_expiry_clock(),
         );
     }
 

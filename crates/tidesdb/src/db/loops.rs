@@ -239,7 +239,7 @@ impl Step for MemoryLoop {
             return Next::End;
         }
         let store = &self.maintenance.store;
-        store.options.tend_heap.inspect(|tend| tend());
+        store.options.purge_heap.inspect(|purge| purge());
         if store.live.max_memory() > 0 {
             store.keep_memory_bound();
         }

@@ -252,8 +252,8 @@ impl Db {
 
     /// Reserves seconds of the expiry clock and reports a lag now; the store does so once a second.
     #[doc(hidden)]
-    pub fn tend_expiry_clock(&self) -> Result<()> {
-        self.store.tend_expiry_clock()
+    pub fn maintain_expiry_clock(&self) -> Result<()> {
+        self.store.maintain_expiry_clock()
     }
 
     /// Commits a prepared transaction without an owner, durably; false if none has this xid.

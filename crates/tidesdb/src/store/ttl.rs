@@ -41,7 +41,7 @@ impl Store {
 
     /// Reserves seconds of the expiry clock in the manifest before they come, and reports a lag. A store
     /// calls it once a second. Readers do not wait for it: while it fails, a kill can set the clock back.
-    pub(crate) fn tend_expiry_clock(&self) -> Result<()> {
+    pub(crate) fn maintain_expiry_clock(&self) -> Result<()> {
         if !self.ttl_clock.is_used() {
             return Ok(());
         }

@@ -334,7 +334,7 @@ impl<'a> Recovery<'a> {
         store.choose_sync_interval();
         transactions.adopt_recovered(replayed.prepared, held_from)?;
         maintenance.shape_changed();
-        if let Err(error) = store.tend_expiry_clock() {
+        if let Err(error) = store.maintain_expiry_clock() {
             store.log(LogLevel::Warn, &format!("no seconds of the expiry clock reserved ahead: {error}"));
         }
         let background = Arc::new(Background::start(&maintenance)?);
