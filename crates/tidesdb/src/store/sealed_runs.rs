@@ -63,12 +63,12 @@ pub(crate) struct SealedRuns {
 impl SealedRuns {
     /// Keeps the files from now on, whatever happens: the log is about to name them.
     pub(crate) fn keep(&self, versions: &VersionSet) {
-        self.files.iter().for_each(|file| versions.keep_file(file));
+        self.files.iter().for_each(|file| versions.pin_file(file));
     }
 
     /// The transaction is rolled back, and no record can bring it back.
     pub(crate) fn give_up(&self, versions: &VersionSet) {
-        self.files.iter().for_each(|file| versions.give_up_file(file));
+        self.files.iter().for_each(|file| versions.unpin_file(file));
     }
 
     /// The changed families, ascending.

@@ -71,7 +71,7 @@ impl LiveFile {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    fn set_kept(&self) {
+    fn clear_obsolete(&self) {
         self.obsolete.store(false, Ordering::Release);
     }
 }

@@ -82,17 +82,17 @@ struct Writer {
     /// Families dropped in this epoch; later additions to them by running jobs are ignored.
     dropped: HashSet<FamilyId>,
     /// Files of failed edits. The manifest in force may or may not name them.
-    limbo: Vec<FileNo>,
+    in_doubt: Vec<FileNo>,
     /// Manifests to unlink once the next switch is durable.
     stale_manifests: Vec<FileNo>,
 }
 
-/// A file kept by transactions until an edit names it. A prepare refused and tried again keeps its file
+/// A file pinned by transactions until an edit names it. A prepare refused and tried again pins its file
 /// twice.
 #[derive(Debug)]
-struct Guest {
+struct PinnedFile {
     file: Arc<LiveFile>,
-    keepers: u32,
+    pins: u32,
 }
 
 /// The versions of a store. All threads share it.
@@ -106,8 +106,8 @@ pub struct VersionSet {
     /// The lowest file number of this epoch.
     first_new_file: FileNo,
     obsolete: Arc<ObsoleteFiles>,
-    /// Files kept although no version names them, until an edit names them or their maker gives them up.
-    guests: Mutex<HashMap<FileNo, Guest>>,
+    /// Files pinned although no version names them, until an edit names them or their maker gives them up.
+    pinned: Mutex<HashMap<FileNo, PinnedFile>>,
     /// Its manifest is `None` in a store open for reading.
     writer: Mutex<Writer>,
     /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
@@ -217,7 +217,7 @@ impl VersionSet {
             state,
             files,
             dropped: HashSet::default(),
-            limbo: Vec::new(),
+            in_doubt: Vec::new(),
             stale_manifests: current.into_iter().collect(),
         };
         let mut set = VersionSet {
@@ -230,7 +230,7 @@ impl VersionSet {
             next_file: AtomicU64::new(next_file),
             first_new_file: next_file,
             obsolete,
-            guests: Mutex::default(),
+            pinned: Mutex::default(),
             writer: Mutex::new(writer),
             missing: Mutex::new(missing),
             read_only,
@@ -302,30 +302,31 @@ impl VersionSet {
         self.obsolete.push_table(number);
     }
 
-    /// A private file of a job or transaction: unlinked after its last handle is dropped, unless it is kept.
+    /// A private file of a job or transaction: unlinked after its last handle is dropped, unless it is
+    /// pinned.
     pub fn private_file(&self, number: FileNo, len: u64) -> Arc<LiveFile> {
         let file = LiveFile::new(number, len, &self.obsolete);
         file.set_obsolete();
         file
     }
 
-    /// Keeps the file, even without handles, until an edit names it; the life of its tables then decides.
-    /// Otherwise each call needs its [`VersionSet::give_up_file`].
-    pub fn keep_file(&self, file: &Arc<LiveFile>) {
-        file.set_kept();
-        let mut guests = self.guests.lock();
-        let guest = guests.entry(file.number());
-        guest.or_insert_with(|| Guest { file: Arc::clone(file), keepers: 0 }).keepers += 1;
+    /// Pins the file, which stays even without handles until an edit names it; the life of its tables then
+    /// decides. Otherwise each call needs its [`VersionSet::unpin_file`].
+    pub fn pin_file(&self, file: &Arc<LiveFile>) {
+        file.clear_obsolete();
+        let mut pinned = self.pinned.lock();
+        let pin = pinned.entry(file.number());
+        pin.or_insert_with(|| PinnedFile { file: Arc::clone(file), pins: 0 }).pins += 1;
     }
 
-    /// Ends one [`Self::keep_file`]. After the last one an unnamed file is unlinked when its last handle is
+    /// Ends one [`Self::pin_file`]. After the last one an unnamed file is unlinked when its last handle is
     /// dropped.
-    pub fn give_up_file(&self, file: &Arc<LiveFile>) {
-        let mut guests = self.guests.lock();
-        let Some(guest) = guests.get_mut(&file.number()) else { return };
-        guest.keepers -= 1;
-        if guest.keepers == 0 {
-            guests.remove(&file.number());
+    pub fn unpin_file(&self, file: &Arc<LiveFile>) {
+        let mut pinned = self.pinned.lock();
+        let Some(pin) = pinned.get_mut(&file.number()) else { return };
+        pin.pins -= 1;
+        if pin.pins == 0 {
+            pinned.remove(&file.number());
             file.set_obsolete();
         }
     }
@@ -389,13 +390,13 @@ impl VersionSet {
         self.check_lock()?;
         let writer = &mut *self.writer.lock();
         edit.next_file = Some(self.next_file.load(Ordering::Relaxed));
-        let guests: HashMap<FileNo, Arc<LiveFile>> =
-            self.guests.lock().iter().map(|(&number, guest)| (number, Arc::clone(&guest.file))).collect();
-        // Guests outlive a failure: the same files are offered again.
+        let pinned: HashMap<FileNo, Arc<LiveFile>> =
+            self.pinned.lock().iter().map(|(&number, pin)| (number, Arc::clone(&pin.file))).collect();
+        // Pins outlive a failure: the same files are offered again.
         let offered: Vec<FileNo> =
-            edit.new_files.iter().map(|file| file.number).filter(|n| !guests.contains_key(n)).collect();
-        let hosted: Vec<FileNo> =
-            edit.new_files.iter().map(|file| file.number).filter(|n| guests.contains_key(n)).collect();
+            edit.new_files.iter().map(|file| file.number).filter(|n| !pinned.contains_key(n)).collect();
+        let already_pinned: Vec<FileNo> =
+            edit.new_files.iter().map(|file| file.number).filter(|n| pinned.contains_key(n)).collect();
         edit.new_tables.retain(|new| !writer.dropped.contains(&new.meta.family));
         edit.removed_tables.retain(|(family, _)| !writer.dropped.contains(family));
         edit.cursors.retain(|(family, _, _)| !writer.dropped.contains(family));
@@ -406,7 +407,7 @@ impl VersionSet {
 
         let current = self.current.load_full();
         let plan = self
-            .plan(&current, &writer.files, &guests, &edit)
+            .plan(&current, &writer.files, &pinned, &edit)
             .map_err(|e| Error::InvalidArgument(format!("the edit does not fit the version: {e}")));
         let plan = match plan {
             Ok(plan) => plan,
@@ -421,7 +422,7 @@ impl VersionSet {
         }
         if let Err(failure) = self.write(writer, &edit) {
             match failure.begun {
-                true => writer.limbo.extend(offered),
+                true => writer.in_doubt.extend(offered),
                 // No manifest names the files.
                 false => offered.iter().for_each(|&number| self.obsolete.push_table(number)),
             }
@@ -433,10 +434,10 @@ impl VersionSet {
         writer.dropped.extend(&edit.dropped_families);
         plan.install(&mut writer.files);
         offered.iter().filter(|n| !named.contains(n)).for_each(|&n| self.obsolete.push_table(n));
-        for number in hosted {
-            let guest = self.guests.lock().remove(&number);
-            if let Some(guest) = guest.filter(|_| !named.contains(&number)) {
-                guest.file.set_obsolete();
+        for number in already_pinned {
+            let pin = self.pinned.lock().remove(&number);
+            if let Some(pin) = pin.filter(|_| !named.contains(&number)) {
+                pin.file.set_obsolete();
             }
         }
         let next = Arc::new(plan.version);
@@ -482,10 +483,10 @@ impl VersionSet {
         &self,
         current: &Version,
         files: &HashMap<FileNo, FileRecord>,
-        guests: &HashMap<FileNo, Arc<LiveFile>>,
+        pinned: &HashMap<FileNo, Arc<LiveFile>>,
         edit: &Edit,
     ) -> std::result::Result<Plan, String> {
-        let open = Opening { guests, tables: &self.tables, cache: &self.cache, obsolete: &self.obsolete };
+        let open = Opening { pinned, tables: &self.tables, cache: &self.cache, obsolete: &self.obsolete };
         plan(current, files, edit, &open)
     }
 }

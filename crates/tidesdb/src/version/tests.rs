@@ -193,8 +193,8 @@ fn a_file_that_is_kept_twice_stays_until_both_have_given_it_up() {
         let path = PathBuf::from(format!("{DIR}/{number:08}.sst"));
         drop(store.disk.shared().open(&path, OpenMode::Create).unwrap());
         let file = store.versions.private_file(number, 0);
-        (0..2).for_each(|_| store.versions.keep_file(&file));
-        (0..times).for_each(|_| store.versions.give_up_file(&file));
+        (0..2).for_each(|_| store.versions.pin_file(&file));
+        (0..times).for_each(|_| store.versions.unpin_file(&file));
         drop(file);
         assert_eq!(store.versions.delete_obsolete().unwrap(), unlinked, "given up {times} times");
         assert_eq!(store.disk.files().contains(&path), unlinked == 0);

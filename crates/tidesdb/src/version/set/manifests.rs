@@ -131,7 +131,7 @@ impl VersionSet {
         writer.stale_manifests.extend(before.map(|old| old.number()));
         let mut queue = self.obsolete.queue.lock();
         queue.extend(writer.stale_manifests.drain(..).map(Obsolete::Manifest));
-        queue.extend(writer.limbo.drain(..).map(Obsolete::Table));
+        queue.extend(writer.in_doubt.drain(..).map(Obsolete::Table));
         writer.manifest = Some(manifest);
         Ok(())
     }

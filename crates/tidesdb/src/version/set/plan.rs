@@ -53,7 +53,7 @@ impl Plan {
 
 /// The parts needed to open the files and tables of an edit.
 pub(super) struct Opening<'a> {
-    pub(super) guests: &'a HashMap<FileNo, Arc<LiveFile>>,
+    pub(super) pinned: &'a HashMap<FileNo, Arc<LiveFile>>,
     pub(super) tables: &'a Arc<TableStore>,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) obsolete: &'a Arc<ObsoleteFiles>,
@@ -84,8 +84,8 @@ pub(super) fn plan(
     }
     let mut new_files = HashMap::default();
     for file in &edit.new_files {
-        let guest = open.guests.get(&file.number).cloned();
-        let live = guest.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
+        let pinned = open.pinned.get(&file.number).cloned();
+        let live = pinned.unwrap_or_else(|| LiveFile::new(file.number, file.len, open.obsolete));
         if files.contains_key(&file.number) || new_files.insert(file.number, live).is_some() {
             return Err(format!("file {} is added twice", file.number));
         }
@@ -157,7 +157,7 @@ impl Replay<'_> {
 
     fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
         let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
-        let open = Opening { guests: &HashMap::default(), tables, cache, obsolete };
+        let open = Opening { pinned: &HashMap::default(), tables, cache, obsolete };
         let plan = plan(&self.version, &self.files, edit, &open)?;
         if plan.dead != edit.deleted_files {
             return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
