@@ -36,7 +36,7 @@ impl SsTable {
         Ok(upper.saturating_sub(lower).clamp(1, self.meta().entries))
     }
 
-    /// The block of `key`, a key between the fence keys, whether present or not.
+    /// The block of `key`, a key in the key range, whether present or not.
     fn place(&self, key: &[u8]) -> Result<IndexPlace> {
         let mut index = IndexCursor::new(Some(CachePriority::High));
         if !index.seek(self, key)? {

@@ -1,4 +1,4 @@
-//! The manifest's metadata of a table: its place in its file, its fence keys, its counts.
+//! The manifest's metadata of a table: its place in its file, its key range, its counts.
 
 use super::properties::Properties;
 use crate::types::{FamilyId, FileNo, Seq};
@@ -25,7 +25,7 @@ impl Expiries {
     }
 }
 
-/// The manifest's description of a table. `SsTable::open` needs no more to rule out keys by the fence keys
+/// The manifest's description of a table. `SsTable::open` needs no more to rule out keys by its key range
 /// and to find the footer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SsTableMeta {

@@ -1,4 +1,4 @@
-//! Point reads of a table: from the fence keys over the filter and the index to the key's data block.
+//! Point reads of a table: from the key range over the filter and the index to the key's data block.
 //!
 //! Each step rules the key out or gives the next block, so a read loads at most one block of each kind. The
 //! exception is a key with versions in several data blocks ([`SsTable::get_in_later_blocks`]).

@@ -48,8 +48,8 @@ pub(super) struct Opened {
     _reservations: Vec<Reservation>,
 }
 
-/// A table in a table file, shared by its readers. It reads nothing until the first lookup that the fence
-/// keys do not answer.
+/// A table in a table file, shared by its readers. It reads nothing until the first lookup that the key
+/// range does not answer.
 pub struct SsTable {
     files: Arc<TableStore>,
     cache: Arc<BlockCache>,
@@ -146,7 +146,7 @@ impl SsTable {
         }
     }
 
-    /// True if `key` lies between the fence keys.
+    /// True if `key` lies in the key range.
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
         key >= self.meta.min_key.as_slice() && key <= self.meta.max_key.as_slice()
@@ -172,7 +172,7 @@ impl SsTable {
         }
     }
 
-    /// True if a key of `range` may lie between the fence keys.
+    /// True if a key of `range` may lie in the key range.
     pub fn overlaps(&self, range: &KeyRange) -> bool {
         range.lower.as_ref().is_none_or(|lower| *lower <= self.meta.max_key)
             && range.upper.as_ref().is_none_or(|upper| *upper > self.meta.min_key)
@@ -191,7 +191,7 @@ impl SsTable {
         passes.map_err(|damage| self.damage(handle, damage))
     }
 
-    /// False if the fence keys or a filter of the whole table rule `key` out.
+    /// False if the key range or a filter of the whole table rule `key` out.
     pub fn may_contain(&self, key: &[u8]) -> Result<bool> {
         if !self.covers(key) {
             return Ok(false);
@@ -201,7 +201,7 @@ impl SsTable {
             || self.passes_whole_filter(opened, filter::hash_key(key))?)
     }
 
-    /// False only if the table has no key with `prefix`. Fence keys rule out any prefix. Filters rule out
+    /// False only if the table has no key with `prefix`. The key range rules out any prefix. Filters rule out
     /// prefixes of at least the table's prefix length.
     pub fn may_contain_prefix(&self, prefix: &[u8]) -> Result<bool> {
         if prefix > self.meta.max_key.as_slice()

@@ -368,7 +368,7 @@ fn large_tables_have_partitions_and_keep_every_promise() {
 }
 
 #[test]
-fn nothing_is_read_before_the_fences_and_the_sequence_are_asked() {
+fn nothing_is_read_before_the_key_range_and_the_sequence_are_asked() {
     let mut model = Model::new();
     model.insert((b"d".to_vec(), Reverse(10)), (Kind::PUT, b"1".to_vec()));
     model.insert((b"f".to_vec(), Reverse(12)), (Kind::PUT, b"2".to_vec()));

@@ -28,7 +28,7 @@ pub struct NewTable {
     pub level: u8,
     /// Generation of a run of level 0, highest in the newest run; 0 in deeper levels.
     pub generation: MemtableId,
-    /// Family, place in the file, fence keys and counts.
+    /// Family, place in the file, key range and counts.
     pub meta: SsTableMeta,
 }
 

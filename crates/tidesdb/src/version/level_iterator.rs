@@ -9,7 +9,7 @@ use crate::types::{Entry, Seq};
 
 use super::{Level, TableHandle};
 
-/// An iterator over a level at one snapshot. A seek finds the table by its fence keys; the next table opens
+/// An iterator over a level at one snapshot. A seek finds the table by its key range; the next table opens
 /// after the last key of the current one.
 pub struct LevelIterator {
     level: Arc<Level>,

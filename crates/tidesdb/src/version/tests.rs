@@ -320,7 +320,7 @@ fn a_long_manifest_is_written_anew() {
 }
 
 #[test]
-fn fences_find_the_table() {
+fn key_ranges_find_the_table() {
     use rand::{Rng, SeedableRng};
     for seed in 0..200u64 {
         let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
