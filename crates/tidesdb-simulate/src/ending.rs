@@ -70,7 +70,7 @@ impl Client<'_> {
             hit("prepared for later");
             sleep_below(&mut self.random, 10_000);
         }
-        if world.ownerless && writes && self.random.one_in(3) {
+        if world.detached && writes && self.random.one_in(3) {
             // Its connection is gone.
             hit("left to others");
             return Ok(());

@@ -85,7 +85,7 @@ pub struct Program {
     pub counted: bool,
     pub expiring: bool,
     pub family_modes: bool,
-    pub ownerless: bool,
+    pub detached: bool,
     pub beside: BTreeMap<Work, Amount>,
     /// Rounds of flushes, merges, and counts by hand.
     pub upkeep: u64,
@@ -117,7 +117,7 @@ impl Program {
             1 => 200_000,
             n => [100, 2_000, 20_000][n as usize % 3],
         };
-        let ownerless = random.one_in(3);
+        let detached = random.one_in(3);
         let mood = Mood::of(&mut random);
         let mut beside = BTreeMap::new();
         let jumps = if expiring { 2 } else { 8 };
@@ -128,7 +128,7 @@ impl Program {
             (Work::Watchers, 4, 2, 6),
             (Work::Settings, 4, 1, 4),
             (Work::Clocks, jumps, 1, 4),
-            (Work::Decisions, if ownerless { 1 } else { 1 << 40 }, 1, 6),
+            (Work::Decisions, if detached { 1 } else { 1 << 40 }, 1, 6),
         ];
         for (work, one_in, workers, rounds) in chances {
             let amount = Amount { workers: 1 + random.below(workers), rounds: 1 + random.below(rounds) };
@@ -153,7 +153,7 @@ impl Program {
             counted: !expiring && random.one_in(2),
             expiring,
             family_modes,
-            ownerless,
+            detached,
             beside,
             upkeep: random.below(8),
             sleepy: random.one_in(10),
@@ -194,6 +194,6 @@ impl Program {
     /// a wait that ends with its time is one that nobody told.
     pub fn waits_in_vain(&self) -> bool {
         let no_merges = self.options.compaction_threads == 0 || self.options.max_memory > 0;
-        self.sleepy || self.ownerless || no_merges || self.beside.keys().any(|work| *work != Work::Watchers)
+        self.sleepy || self.detached || no_merges || self.beside.keys().any(|work| *work != Work::Watchers)
     }
 }

@@ -153,7 +153,7 @@ impl Program {
             counted: self.counted,
             expiring: self.expiring,
             family_modes: self.family_modes,
-            ownerless: self.ownerless,
+            detached: self.detached,
             sleepy: self.sleepy,
             in_vain: self.waits_in_vain(),
             faults: Arc::clone(faults),

@@ -42,7 +42,7 @@ pub struct World {
     /// Some families have a sync mode of their own.
     pub family_modes: bool,
     /// Some transactions are left to others to decide.
-    pub ownerless: bool,
+    pub detached: bool,
     /// Clients sleep in transactions.
     pub sleepy: bool,
     /// A wait may end with its time.

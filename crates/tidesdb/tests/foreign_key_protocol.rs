@@ -296,7 +296,7 @@ impl Model {
         }
     }
 
-    /// Decides one of the ownerless prepared transactions.
+    /// Decides one of the detached XA transactions.
     fn decide(&self, rng: &mut Rng) {
         let Some(xid) = self.db.prepared().into_iter().next() else { return };
         let decided = match rng.one_in(3) {

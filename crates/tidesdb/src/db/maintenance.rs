@@ -65,7 +65,7 @@ impl Maintenance {
         let state = self.store.versions.state();
         let needed = self.store.pipeline.last_ordered() > state.last_seq
             || self.transactions.prepared.first_segment().is_some()
-            || !self.transactions.recovered.lock().is_empty();
+            || !self.transactions.detached.lock().is_empty();
         match needed || state.log_segments.is_empty() {
             true => Ok(()),
             false => self.store.install(Edit { log_forgotten_above: Some(0), ..Edit::default() }),

@@ -30,8 +30,8 @@ use crate::store::family::Family;
 use crate::store::Store;
 pub(crate) use crate::store::LOCK;
 use crate::txn::cursor::Cursor;
+use crate::txn::detached_xa::DetachedXa;
 use crate::txn::ingest::{Ingest, IngestOptions};
-use crate::txn::recovered::Recovered;
 use crate::txn::transaction::Transaction;
 use crate::txn::Transactions;
 
@@ -220,15 +220,15 @@ impl Db {
         self.transactions.locks.clear_kill(owner);
     }
 
-    /// Xids of prepared transactions without an owner: found by recovery, or left by their owner.
+    /// Xids of detached XA transactions: prepared, and found by recovery or left by their session.
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        self.transactions.recovered.lock().keys().cloned().collect()
+        self.transactions.detached.lock().keys().cloned().collect()
     }
 
-    /// True if the ownerless prepared transaction `xid` has changed the family, or locked it or its keys for
+    /// True if the detached XA transaction `xid` has changed the family, or locked it or its keys for
     /// a change. False without such a transaction, too.
     pub fn prepared_changes(&self, xid: &[u8], family: &Family) -> bool {
-        let owner = self.transactions.recovered.lock().get(xid).map(Recovered::owner);
+        let owner = self.transactions.detached.lock().get(xid).map(DetachedXa::owner);
         owner.is_some_and(|owner| {
             self.transactions.locks.holds_table(&owner, family.id(), TableMode::IntentExclusive)
         })
@@ -256,12 +256,12 @@ impl Db {
         self.store.maintain_expiry_clock()
     }
 
-    /// Commits a prepared transaction without an owner, durably; false if none has this xid.
+    /// Commits a detached XA transaction, durably; false if none has this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, true)
     }
 
-    /// Rolls back a prepared transaction without an owner, durably; false if none has this xid.
+    /// Rolls back a detached XA transaction, durably; false if none has this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, false)
     }

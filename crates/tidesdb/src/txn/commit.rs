@@ -117,7 +117,7 @@ impl Transactions {
             None => self.prepare_batch(batch, None, sync, &until_killed),
             Some(xid) => {
                 self.store.check_writable()?;
-                if self.recovered.lock().contains_key(xid) {
+                if self.detached.lock().contains_key(xid) {
                     return Err(same_xid());
                 }
                 let id = self.store.new_transaction_id();

@@ -2,10 +2,10 @@
 
 pub mod commit;
 pub mod cursor;
+pub(crate) mod detached_xa;
 pub mod ingest;
 pub(crate) mod prepared;
 pub(crate) mod prepared_locks;
-pub(crate) mod recovered;
 pub(crate) mod spill;
 pub mod transaction;
 pub mod transaction_list;

@@ -192,7 +192,7 @@ impl Transactions {
         let entries = self.list.entries();
         let blocker = |owner: &LockOwner| self.locks.blocker(owner);
         let mut out: Vec<TransactionInfo> = entries.iter().filter_map(|entry| entry.look(blocker)).collect();
-        out.extend(self.recovered_infos());
+        out.extend(self.detached_infos());
         out
     }
 
@@ -220,7 +220,7 @@ mod tests {
     use crate::txn::transaction_list::TransactionState;
 
     #[test]
-    fn transactions_are_listed_from_begin_to_end_and_as_recovered_after() {
+    fn transactions_are_listed_from_begin_to_end_and_as_detached_after() {
         let disk = FaultyDisk::new(1);
         let db = Db::open_on(disk.shared(), "/s", Options::default(), None).expect("opens");
         let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");

@@ -9,8 +9,8 @@ use crate::lock::LockManager;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
 use crate::sync::Mutex;
+use crate::txn::detached_xa::DetachedXa;
 use crate::txn::prepared::PreparedTransactions;
-use crate::txn::recovered::Recovered;
 use crate::txn::transaction_list::TransactionList;
 use crate::wal::Ticket;
 
@@ -21,8 +21,8 @@ pub struct Transactions {
     pub(crate) locks: LockManager,
     /// Transactions whose batch is in the log and not decided.
     pub(crate) prepared: PreparedTransactions,
-    /// Prepared transactions without an owner, by xid.
-    pub(crate) recovered: Mutex<HashMap<Vec<u8>, Recovered>>,
+    /// Detached XA transactions, by xid.
+    pub(crate) detached: Mutex<HashMap<Vec<u8>, DetachedXa>>,
     pub(crate) list: Arc<TransactionList>,
     /// Runs named by the log until the rollback with this ticket is durable.
     pub(super) withdrawn: Mutex<Vec<(Ticket, SealedRuns)>>,
@@ -41,7 +41,7 @@ impl Transactions {
             store,
             locks,
             prepared: PreparedTransactions::default(),
-            recovered: Mutex::default(),
+            detached: Mutex::default(),
             list: Arc::default(),
             withdrawn: Mutex::default(),
             next_owner: AtomicU64::new(1),

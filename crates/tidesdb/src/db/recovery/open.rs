@@ -332,7 +332,7 @@ impl<'a> Recovery<'a> {
         maintenance.begin_epoch_of_build()?;
         maintenance.take_on()?;
         store.choose_sync_interval();
-        transactions.adopt_recovered(replayed.prepared, held_from)?;
+        transactions.restore_prepared(replayed.prepared, held_from)?;
         maintenance.shape_changed();
         if let Err(error) = store.maintain_expiry_clock() {
             store.log(LogLevel::Warn, &format!("no seconds of the expiry clock reserved ahead: {error}"));

@@ -197,7 +197,7 @@ impl Drop for Transaction {
                 self.end_snapshots();
                 self.count(0);
                 let xid = std::mem::take(&mut self.outcome.xid);
-                self.transactions.keep_ownerless(xid, xa_prepared, self.owner.clone());
+                self.transactions.detach(xid, xa_prepared, self.owner.clone());
                 return;
             }
         }

@@ -1,5 +1,6 @@
-//! Prepared transactions without an owner: found by recovery, or left by their connection. They keep their
-//! locks and are decided by xid, from any thread, durably in every mode (`docs/protocols.md` 2.5).
+//! Detached XA transactions: prepared and without a session, found by recovery or left by their connection.
+//! They keep their locks and are decided by xid, from any thread, durably in every mode (`docs/protocols.md`
+//! 2.5).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::wal::{PreparedHead, Purpose, WaitLimit};
 
 /// See the module's comment.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct DetachedXa {
     xa_prepared: XaPrepared,
     owner: Arc<LockOwner>,
 }
 
-impl Recovered {
+impl DetachedXa {
     /// The owner of its locks.
     pub(crate) fn owner(&self) -> Arc<LockOwner> {
         self.owner.clone()
@@ -30,16 +31,16 @@ impl Recovered {
 }
 
 impl Transactions {
-    /// Adopts a transaction found prepared by recovery and logged again from `segment` on. Takes the locks of
-    /// its record again, and those on its written keys.
-    pub(crate) fn adopt_recovered(
+    /// Restores the transactions found prepared by recovery and rewritten from `segment` on. Takes the locks
+    /// of their records again, and those on their written keys.
+    pub(crate) fn restore_prepared(
         &self,
         prepared: Vec<(u64, Arc<PreparedHead>, Arc<CommitBatch>)>,
         segment: u32,
     ) -> Result<()> {
         // Points of all before the ranges of any: where a range lies over another's key (its owner's wait for
         // that key failed), the one was granted first, whichever is listed first.
-        let mut adopted = Vec::with_capacity(prepared.len());
+        let mut restored = Vec::with_capacity(prepared.len());
         for (id, head, batch) in prepared {
             let owner = LockOwner::new(self.new_owner_id());
             owner.set_unbounded(true);
@@ -60,11 +61,11 @@ impl Transactions {
             for AdvisoryLock { family, mode, key } in &locks.advisory {
                 self.locks.lock_advisory(&owner, *family, key, *mode, Policy::NoWait)?;
             }
-            adopted.push((id, head, batch, owner, locks.ranges));
+            restored.push((id, head, batch, owner, locks.ranges));
         }
-        for (id, head, batch, owner, ranges) in adopted {
-            // After the points of all: those look into the runs of others, and a run that cannot be read would keep the
-            // store from being opened.
+        for (id, head, batch, owner, ranges) in restored {
+            // After the points of all: those look into the runs of others, and a run that cannot be read
+            // would keep the store from being opened.
             if let Some(runs) = batch.runs() {
                 self.lock_sealed_runs(&owner, runs);
             }
@@ -81,32 +82,32 @@ impl Transactions {
             let wait_limit = WaitLimit::of(Duration::ZERO);
             let decision = self.store.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit).ok();
             self.prepared.make_xa_prepared(id, copy, decision);
-            self.keep_recovered(xid, Recovered { xa_prepared: XaPrepared { id, batch }, owner });
+            self.insert_detached(xid, DetachedXa { xa_prepared: XaPrepared { id, batch }, owner });
         }
         Ok(())
     }
 
     /// Lists it by its xid and counts its log space.
-    fn keep_recovered(&self, xid: Vec<u8>, recovered: Recovered) {
-        let (id, bytes) = (recovered.xa_prepared.id, recovered.xa_prepared.batch.body().len());
+    fn insert_detached(&self, xid: Vec<u8>, detached: DetachedXa) {
+        let (id, bytes) = (detached.xa_prepared.id, detached.xa_prepared.batch.body().len());
         self.store.stats.batch_bytes.fetch_add(bytes as u64, Relaxed);
         self.store.stats.undecided_bytes.fetch_add(bytes as u64, Relaxed);
-        if self.recovered.lock().insert(xid, recovered).is_some() {
+        if self.detached.lock().insert(xid, detached).is_some() {
             self.store.log(LogLevel::Error, &format!("prepared transaction {id} has the xid of another"));
         }
     }
 
-    /// Keeps a prepared transaction whose owner goes away without deciding it.
-    pub(crate) fn keep_ownerless(&self, xid: Vec<u8>, xa_prepared: XaPrepared, owner: Arc<LockOwner>) {
+    /// Detaches a prepared transaction from its session, which ends without deciding it.
+    pub(crate) fn detach(&self, xid: Vec<u8>, xa_prepared: XaPrepared, owner: Arc<LockOwner>) {
         // Who waits for its locks must not look for a connection that is gone.
         self.locks.forget_cookie(&owner);
         self.prepared.make_xa_prepared(xa_prepared.id, None, None);
-        self.keep_recovered(xid, Recovered { xa_prepared, owner });
+        self.insert_detached(xid, DetachedXa { xa_prepared, owner });
     }
 
-    /// The transactions without an owner, for `Db::transactions`.
-    pub(crate) fn recovered_infos(&self) -> Vec<TransactionInfo> {
-        let info = |(xid, Recovered { xa_prepared, owner }): (&Vec<u8>, &Recovered)| TransactionInfo {
+    /// The detached transactions, for `Db::transactions`.
+    pub(crate) fn detached_infos(&self) -> Vec<TransactionInfo> {
+        let info = |(xid, DetachedXa { xa_prepared, owner }): (&Vec<u8>, &DetachedXa)| TransactionInfo {
             id: owner.id(),
             session: 0,
             state: TransactionState::Prepared,
@@ -121,35 +122,35 @@ impl Transactions {
             held: owner.held(),
             xid: Some(xid.clone()),
         };
-        self.recovered.lock().iter().map(info).collect()
+        self.detached.lock().iter().map(info).collect()
     }
 
-    /// Commits or rolls back a transaction without an owner, durably in every mode; false if none has this
+    /// Commits or rolls back a detached transaction, durably in every mode; false if none has this
     /// xid. After an error the transaction is still there.
     pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
-        let Some(recovered) = self.recovered.lock().remove(xid) else { return Ok(false) };
-        let bytes = recovered.xa_prepared.batch.body().len() as u64;
+        let Some(detached) = self.detached.lock().remove(xid) else { return Ok(false) };
+        let bytes = detached.xa_prepared.batch.body().len() as u64;
         self.store.stats.batch_bytes.fetch_sub(bytes, Relaxed);
         self.store.stats.undecided_bytes.fetch_sub(bytes, Relaxed);
         let result = if commit {
-            self.resume(&recovered.xa_prepared).and_then(|mut prepared| {
+            self.resume(&detached.xa_prepared).and_then(|mut prepared| {
                 self.order(&mut prepared);
                 self.finish(prepared, false)
             })
         } else {
-            self.roll_back_xa(&recovered.xa_prepared)
+            self.roll_back_xa(&detached.xa_prepared)
         };
         match result {
             Ok(()) => {
-                self.locks.unlock_all(&recovered.owner);
-                drop(recovered);
+                self.locks.unlock_all(&detached.owner);
+                drop(detached);
                 // Its locks may have kept files of what a savepoint undid.
                 self.store.unlink_unused();
                 Ok(true)
             }
             Err(error) => {
                 if self.store.wal.failed().is_none() {
-                    self.keep_recovered(xid.to_vec(), recovered);
+                    self.insert_detached(xid.to_vec(), detached);
                 }
                 Err(error)
             }
