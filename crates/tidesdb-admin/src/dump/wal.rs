@@ -32,7 +32,7 @@ fn name_of(record: &RecordRef<'_>) -> &'static str {
     match record {
         RecordRef::Commit { .. } => "commit",
         RecordRef::Prepared { .. } => "prepare",
-        RecordRef::Ownerless { .. } => "large batch",
+        RecordRef::LargeBatch { .. } => "large batch",
         RecordRef::Marker { .. } => "commit of a batch",
         RecordRef::Rollback { .. } => "rollback",
         RecordRef::Relogged { .. } => "prepare, written again",
@@ -67,7 +67,7 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
             put_bytes(&mut fields, "xid", xid);
             fields.insert("lock_bytes".into(), locks.len().into());
         }
-        RecordRef::Ownerless { txn, .. } | RecordRef::Marker { txn, .. } | RecordRef::Rollback { txn } => {
+        RecordRef::LargeBatch { txn, .. } | RecordRef::Marker { txn, .. } | RecordRef::Rollback { txn } => {
             text += &format!(", transaction {txn}");
             fields.insert("transaction".into(), txn.into());
         }

@@ -78,7 +78,7 @@ impl BackupPoint {
         // Nobody decides this transaction: recovery drops its batch, which is empty.
         let txn = store.new_transaction_id();
         let mark = Arc::new(Mark { body, end: AtomicU64::new(0) });
-        let record = Record::Ownerless { txn, batch: mark.clone() };
+        let record = Record::LargeBatch { txn, batch: mark.clone() };
         let manifest = store.versions.new_file_number();
 
         let no_edits = store.install_lock.lock();

@@ -155,8 +155,8 @@ impl Transactions {
         let id = self.store.new_transaction_id();
         let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
-        self.prepared.insert_ownerless(id, self.store.wal.written_lsn().segment());
-        let ticket = self.log_batch(id, room, &batch, Record::Ownerless { txn: id, batch: batch.clone() });
+        self.prepared.insert_large_batch(id, self.store.wal.written_lsn().segment());
+        let ticket = self.log_batch(id, room, &batch, Record::LargeBatch { txn: id, batch: batch.clone() });
         if let Err(error) = self.store.wal.wait_written_unless_full(ticket) {
             // No marker follows: a recovery that finds the batch drops it, and never looks at its runs. A full
             // disk gets their space back now.

@@ -128,7 +128,7 @@ pub(crate) fn prepare_bytes(head: &PreparedHead, batch: &CommitBatch) -> usize {
 
 impl PreparedTransactions {
     /// A large one-phase batch is about to be logged, at or after `segment`.
-    pub(super) fn insert_ownerless(&self, id: u64, segment: u32) {
+    pub(super) fn insert_large_batch(&self, id: u64, segment: u32) {
         let entry = Entry { segment, decided: false, in_the_way: false, copy: None };
         self.entries.lock().insert(id, entry);
     }

@@ -82,7 +82,7 @@ pub enum Record {
         batch: Arc<dyn WalBytes>,
     },
     /// A large batch, written before its transaction has a sequence number.
-    Ownerless {
+    LargeBatch {
         /// The transaction's id.
         txn: u64,
         /// Its changes.
@@ -157,7 +157,7 @@ impl fmt::Debug for Record {
 pub enum RecordRef<'a> {
     Commit { seq: Seq, batch: &'a [u8] },
     Prepared { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
-    Ownerless { txn: u64, batch: &'a [u8] },
+    LargeBatch { txn: u64, batch: &'a [u8] },
     Marker { txn: u64, seq: Seq },
     Rollback { txn: u64 },
     Relogged { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
@@ -182,7 +182,7 @@ impl Record {
             Record::Prepared { txn, head, batch } => {
                 RecordRef::Prepared { txn: *txn, xid: &head.xid, locks: &head.locks, batch: batch.bytes() }
             }
-            Record::Ownerless { txn, batch } => RecordRef::Ownerless { txn: *txn, batch: batch.bytes() },
+            Record::LargeBatch { txn, batch } => RecordRef::LargeBatch { txn: *txn, batch: batch.bytes() },
             Record::Marker { txn, seq } => RecordRef::Marker { txn: *txn, seq: *seq },
             Record::Rollback { txn } => RecordRef::Rollback { txn: *txn },
             Record::Relogged { txn, head, batch } => {
@@ -203,7 +203,7 @@ impl Record {
         match self {
             Record::Commit { batch, .. }
             | Record::Prepared { batch, .. }
-            | Record::Ownerless { batch, .. }
+            | Record::LargeBatch { batch, .. }
             | Record::Relogged { batch, .. }
             | Record::Ddl { batch, .. } => batch.placed(start, end),
             Record::RunNames { names, .. } => names.placed(start, end),
@@ -228,7 +228,7 @@ impl<'a> RecordRef<'a> {
         match self {
             RecordRef::Commit { batch, .. }
             | RecordRef::Prepared { batch, .. }
-            | RecordRef::Ownerless { batch, .. }
+            | RecordRef::LargeBatch { batch, .. }
             | RecordRef::Relogged { batch, .. }
             | RecordRef::Ddl { batch, .. } => Some(batch),
             _ => None,
@@ -239,7 +239,7 @@ impl<'a> RecordRef<'a> {
         match self {
             RecordRef::Commit { .. } => 1,
             RecordRef::Prepared { .. } => 2,
-            RecordRef::Ownerless { .. } => 3,
+            RecordRef::LargeBatch { .. } => 3,
             RecordRef::Marker { .. } => 4,
             RecordRef::Rollback { .. } => 5,
             RecordRef::Relogged { .. } => 6,
@@ -272,7 +272,7 @@ impl<'a> RecordRef<'a> {
                 }
                 batch
             }
-            RecordRef::Ownerless { txn, batch } => {
+            RecordRef::LargeBatch { txn, batch } => {
                 head.extend_from_slice(&txn.to_le_bytes());
                 batch
             }
@@ -320,7 +320,7 @@ impl<'a> RecordRef<'a> {
                     let part = |bytes: &[u8]| varint_len(bytes.len() as u64) + bytes.len();
                     8 + part(xid) + part(locks) + batch.len()
                 }
-                RecordRef::Ownerless { batch, .. } => 8 + batch.len(),
+                RecordRef::LargeBatch { batch, .. } => 8 + batch.len(),
                 RecordRef::Marker { seq, .. } => varint_len(seq) + 8,
                 RecordRef::Rollback { .. } => 8,
                 RecordRef::DurableMark => 0,
@@ -359,7 +359,7 @@ impl<'a> RecordRef<'a> {
                     _ => RecordRef::Relogged { txn, xid, locks, batch },
                 }
             }
-            3 => RecordRef::Ownerless { txn: cursor.u64()?, batch: std::mem::take(&mut cursor.rest) },
+            3 => RecordRef::LargeBatch { txn: cursor.u64()?, batch: std::mem::take(&mut cursor.rest) },
             4 => {
                 let seq = seq(&mut cursor)?;
                 RecordRef::Marker { txn: cursor.u64()?, seq }
@@ -451,7 +451,7 @@ pub(super) mod tests {
         let mut all = vec![
             Record::Commit { seq: 7, batch: batch.clone() },
             Record::Prepared { txn: 1 << 40, head: head.clone(), batch: batch.clone() },
-            Record::Ownerless { txn: 2, batch: batch.clone() },
+            Record::LargeBatch { txn: 2, batch: batch.clone() },
             Record::Marker { txn: 1 << 40, seq: MAX_SEQ },
             Record::Rollback { txn: 9 },
             Record::Relogged { txn: 3, head, batch: batch.clone() },

@@ -166,7 +166,7 @@ impl Replay {
                 let pending = Pending { xid: Some(xid.to_vec()), locks: locks.to_vec(), body };
                 self.copy(txn, pending)?;
             }
-            RecordRef::Ownerless { txn, batch } => {
+            RecordRef::LargeBatch { txn, batch } => {
                 let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
                 self.copy(txn, pending)?;
             }
@@ -290,7 +290,7 @@ fn transaction_of(record: &RecordRef<'_>) -> u64 {
     match *record {
         RecordRef::Prepared { txn, .. }
         | RecordRef::Relogged { txn, .. }
-        | RecordRef::Ownerless { txn, .. }
+        | RecordRef::LargeBatch { txn, .. }
         | RecordRef::Marker { txn, .. }
         | RecordRef::Rollback { txn }
         | RecordRef::RunNames { txn, .. } => txn,
@@ -392,12 +392,12 @@ mod tests {
         let names = RecordRef::RunNames { txn: 1, names: b"names" };
         let prepared = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &empty };
         let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &empty };
-        let ownerless = RecordRef::Ownerless { txn: 1, batch: &empty };
+        let large = RecordRef::LargeBatch { txn: 1, batch: &empty };
         let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 6 }, RecordRef::Rollback { txn: 1 });
         let commit = |seq| RecordRef::Commit { seq, batch: &body };
         for records in [
             vec![names, prepared, commit(5), marker, commit(7)],
-            vec![names, ownerless, commit(5), marker, commit(7)],
+            vec![names, large, commit(5), marker, commit(7)],
             vec![names, prepared, names, copy, commit(5), marker, commit(7)],
             vec![commit(5), names, prepared, marker, names, copy, commit(7)],
         ] {
