@@ -35,7 +35,7 @@ fn name_of(record: &RecordRef<'_>) -> &'static str {
         RecordRef::LargeBatch { .. } => "large batch",
         RecordRef::Marker { .. } => "commit of a batch",
         RecordRef::Rollback { .. } => "rollback",
-        RecordRef::Relogged { .. } => "prepare, written again",
+        RecordRef::RewrittenPrepare { .. } => "prepare, written again",
         RecordRef::DurableMark => "durable mark",
         RecordRef::Ddl { ddl, .. } => match ddl {
             Ddl::Create => "create family",
@@ -61,7 +61,7 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
         fields.insert("sequence".into(), seq.into());
     }
     match *record {
-        RecordRef::Prepared { txn, xid, locks, .. } | RecordRef::Relogged { txn, xid, locks, .. } => {
+        RecordRef::Prepared { txn, xid, locks, .. } | RecordRef::RewrittenPrepare { txn, xid, locks, .. } => {
             text += &format!(", transaction {txn}, xid {}, {} bytes of locks", form.bytes(xid), locks.len());
             fields.insert("transaction".into(), txn.into());
             put_bytes(&mut fields, "xid", xid);

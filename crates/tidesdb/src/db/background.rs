@@ -311,14 +311,14 @@ impl Maintenance {
         // Before anything is copied that would wait.
         self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
-        let copies = self.transactions.relog_prepared(self.store.memtables_need_from(upto));
+        let copies = self.transactions.rewrite_prepared(self.store.memtables_need_from(upto));
         if !copies.is_empty() {
             note("log: prepared copied");
         }
         if !mutant::is(Mutant::InstallBeforeLog) {
             self.store.wal.sync_all()?;
         }
-        self.transactions.relogged(&copies);
+        self.transactions.prepared_rewritten(&copies);
         if self.transactions.give_up_withdrawn() {
             self.store.unlink_unused();
         }

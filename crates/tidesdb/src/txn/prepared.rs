@@ -243,7 +243,7 @@ impl PreparedTransactions {
         let Some(copy) = &mut entry.copy else { return false };
         let Some(room) = copy.room.take().or(room) else { return false };
         let (head, batch) = (copy.head.clone(), copy.batch.clone());
-        room.queue(id, &batch, Record::Relogged { txn: id, head, batch: batch.clone() }, queue);
+        room.queue(id, &batch, Record::RewrittenPrepare { txn: id, head, batch: batch.clone() }, queue);
         true
     }
 
@@ -266,8 +266,8 @@ impl Transactions {
     }
 
     /// Queues copies of old undecided prepares with a batch below `needed`, the first segment still needed
-    /// for other reasons. A sync of the log and [`Transactions::relogged`] must follow.
-    pub(crate) fn relog_prepared(&self, needed: u32) -> Vec<(u64, u32)> {
+    /// for other reasons. A sync of the log and [`Transactions::prepared_rewritten`] must follow.
+    pub(crate) fn rewrite_prepared(&self, needed: u32) -> Vec<(u64, u32)> {
         let mut copies = Vec::new();
         for (id, missing_room) in self.prepared.old(needed) {
             let room = missing_room.and_then(|(bytes, batch)| self.room_now(bytes, &batch).ok());
@@ -280,7 +280,7 @@ impl Transactions {
     }
 
     /// The copies are durable: the segments of the older ones are not held any more.
-    pub(crate) fn relogged(&self, copies: &[(u64, u32)]) {
+    pub(crate) fn prepared_rewritten(&self, copies: &[(u64, u32)]) {
         for &(id, segment) in copies {
             let Some((bytes, batch)) = self.prepared.copied(id, segment) else { continue };
             match self.copy_room(bytes, &batch) {

@@ -101,7 +101,7 @@ pub enum Record {
         txn: u64,
     },
     /// Another copy of a prepared transaction; older segments can then be released.
-    Relogged {
+    RewrittenPrepare {
         /// The transaction's id.
         txn: u64,
         /// Xid and locks.
@@ -160,7 +160,7 @@ pub enum RecordRef<'a> {
     LargeBatch { txn: u64, batch: &'a [u8] },
     Marker { txn: u64, seq: Seq },
     Rollback { txn: u64 },
-    Relogged { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
+    RewrittenPrepare { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
     DurableMark,
     Ddl { ddl: Ddl, seq: Seq, batch: &'a [u8] },
     Ceiling { family: FamilyId, counter: u32, value: u64 },
@@ -185,9 +185,12 @@ impl Record {
             Record::LargeBatch { txn, batch } => RecordRef::LargeBatch { txn: *txn, batch: batch.bytes() },
             Record::Marker { txn, seq } => RecordRef::Marker { txn: *txn, seq: *seq },
             Record::Rollback { txn } => RecordRef::Rollback { txn: *txn },
-            Record::Relogged { txn, head, batch } => {
-                RecordRef::Relogged { txn: *txn, xid: &head.xid, locks: &head.locks, batch: batch.bytes() }
-            }
+            Record::RewrittenPrepare { txn, head, batch } => RecordRef::RewrittenPrepare {
+                txn: *txn,
+                xid: &head.xid,
+                locks: &head.locks,
+                batch: batch.bytes(),
+            },
             Record::DurableMark => RecordRef::DurableMark,
             Record::Ddl { ddl, seq, batch } => RecordRef::Ddl { ddl: *ddl, seq: *seq, batch: batch.bytes() },
             Record::Ceiling { family, counter, value } => {
@@ -204,7 +207,7 @@ impl Record {
             Record::Commit { batch, .. }
             | Record::Prepared { batch, .. }
             | Record::LargeBatch { batch, .. }
-            | Record::Relogged { batch, .. }
+            | Record::RewrittenPrepare { batch, .. }
             | Record::Ddl { batch, .. } => batch.placed(start, end),
             Record::RunNames { names, .. } => names.placed(start, end),
             _ => {}
@@ -229,7 +232,7 @@ impl<'a> RecordRef<'a> {
             RecordRef::Commit { batch, .. }
             | RecordRef::Prepared { batch, .. }
             | RecordRef::LargeBatch { batch, .. }
-            | RecordRef::Relogged { batch, .. }
+            | RecordRef::RewrittenPrepare { batch, .. }
             | RecordRef::Ddl { batch, .. } => Some(batch),
             _ => None,
         }
@@ -242,7 +245,7 @@ impl<'a> RecordRef<'a> {
             RecordRef::LargeBatch { .. } => 3,
             RecordRef::Marker { .. } => 4,
             RecordRef::Rollback { .. } => 5,
-            RecordRef::Relogged { .. } => 6,
+            RecordRef::RewrittenPrepare { .. } => 6,
             RecordRef::DurableMark => 7,
             RecordRef::Ddl { ddl, .. } => *ddl as u8,
             RecordRef::Ceiling { .. } => 14,
@@ -264,7 +267,7 @@ impl<'a> RecordRef<'a> {
                 batch
             }
             RecordRef::Prepared { txn, xid, locks, batch }
-            | RecordRef::Relogged { txn, xid, locks, batch } => {
+            | RecordRef::RewrittenPrepare { txn, xid, locks, batch } => {
                 head.extend_from_slice(&txn.to_le_bytes());
                 for part in [xid, locks] {
                     put_varint(head, part.len() as u64);
@@ -316,7 +319,7 @@ impl<'a> RecordRef<'a> {
                     varint_len(seq) + batch.len()
                 }
                 RecordRef::Prepared { xid, locks, batch, .. }
-                | RecordRef::Relogged { xid, locks, batch, .. } => {
+                | RecordRef::RewrittenPrepare { xid, locks, batch, .. } => {
                     let part = |bytes: &[u8]| varint_len(bytes.len() as u64) + bytes.len();
                     8 + part(xid) + part(locks) + batch.len()
                 }
@@ -356,7 +359,7 @@ impl<'a> RecordRef<'a> {
                 let batch = std::mem::take(&mut cursor.rest);
                 match kind {
                     2 => RecordRef::Prepared { txn, xid, locks, batch },
-                    _ => RecordRef::Relogged { txn, xid, locks, batch },
+                    _ => RecordRef::RewrittenPrepare { txn, xid, locks, batch },
                 }
             }
             3 => RecordRef::LargeBatch { txn: cursor.u64()?, batch: std::mem::take(&mut cursor.rest) },
@@ -454,7 +457,7 @@ pub(super) mod tests {
             Record::LargeBatch { txn: 2, batch: batch.clone() },
             Record::Marker { txn: 1 << 40, seq: MAX_SEQ },
             Record::Rollback { txn: 9 },
-            Record::Relogged { txn: 3, head, batch: batch.clone() },
+            Record::RewrittenPrepare { txn: 3, head, batch: batch.clone() },
             Record::DurableMark,
             Record::Ceiling { family: 4, counter: 5, value: u64::MAX },
             Record::RunNames { txn: 8, names: Arc::new(b"names".to_vec()) },

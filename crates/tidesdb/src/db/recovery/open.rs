@@ -50,7 +50,7 @@ use crate::version::{Edit, OpenFor, StoreState, VersionSet};
 use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
-const RELOG_WAIT: Duration = Duration::from_secs(60);
+const REWRITE_WAIT: Duration = Duration::from_secs(60);
 
 impl Db {
     /// Opens or makes the store in `dir` in a given world, or on a given disk.
@@ -80,7 +80,7 @@ impl Db {
         let (replayed, summary) = recovery.replay()?;
         let flushed = recovery.flush(&replayed)?;
         let wal = recovery.begin_epoch(&summary)?;
-        let logged = recovery.relog(&wal, flushed, &replayed)?;
+        let logged = recovery.rewrite_prepared(&wal, flushed, &replayed)?;
         wal.sync_all()?;
         let listed = wal.made_segments();
         let installed = recovery.install(logged, &replayed, &summary, &listed)?;
@@ -234,7 +234,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Writes prepared transactions to the new epoch's log, if the flush had room.
-    fn relog(
+    fn rewrite_prepared(
         &self,
         wal: &Wal,
         flushed: Option<RecoveryFlush>,
@@ -242,8 +242,8 @@ impl<'a> Recovery<'a> {
     ) -> Result<Option<RecoveryFlush>> {
         let Some(flushed) = flushed else { return Ok(None) };
         // The copies that are there harm nobody: a later one of a batch counts as the same.
-        let relogged = relog(wal, &replayed.prepared);
-        match unless_full(&self.options, relogged, "prepared transactions stay in the log as it is")? {
+        let rewritten = rewrite_prepares(wal, &replayed.prepared);
+        match unless_full(&self.options, rewritten, "prepared transactions stay in the log as it is")? {
             Some(()) => Ok(Some(flushed)),
             None => {
                 flushed.give_up(&self.versions);
@@ -444,11 +444,11 @@ fn overlaid(env: Env, options: Options) -> (Env, Options) {
 
 /// Writes the prepared transactions to the new epoch's log. `DiskFull`: some of them may be there; the room
 /// for decisions is untouched.
-fn relog(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
+fn rewrite_prepares(wal: &Wal, prepared: &[replay::ReplayedPrepare]) -> Result<()> {
     for (txn, head, batch) in prepared {
-        let record = Record::Relogged { txn: *txn, head: head.clone(), batch: batch.clone() };
+        let record = Record::RewrittenPrepare { txn: *txn, head: head.clone(), batch: batch.clone() };
         let room = BatchRoom::of(prepare_bytes(head, batch), batch, |bytes| {
-            wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(RELOG_WAIT))
+            wal.reserve(bytes, Purpose::Ordinary, &WaitLimit::of(REWRITE_WAIT))
         })?;
         let ticket = room.queue(*txn, batch, record, |room, record| wal.enqueue(room, record));
         // Nobody else writes the log yet, and what is queued counts against the next reservation.

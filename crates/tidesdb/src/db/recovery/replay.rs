@@ -158,7 +158,7 @@ impl Replay {
         match record {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
             RecordRef::Prepared { txn, xid, locks, batch }
-            | RecordRef::Relogged { txn, xid, locks, batch } => {
+            | RecordRef::RewrittenPrepare { txn, xid, locks, batch } => {
                 let body = match self.is_repaired {
                     true => without_proofs(batch).map_err(malformed)?,
                     false => batch.to_vec(),
@@ -289,7 +289,7 @@ impl Replay {
 fn transaction_of(record: &RecordRef<'_>) -> u64 {
     match *record {
         RecordRef::Prepared { txn, .. }
-        | RecordRef::Relogged { txn, .. }
+        | RecordRef::RewrittenPrepare { txn, .. }
         | RecordRef::LargeBatch { txn, .. }
         | RecordRef::Marker { txn, .. }
         | RecordRef::Rollback { txn }
@@ -357,7 +357,7 @@ mod tests {
     fn one_decision_counts_for_every_copy_before_and_behind_it() {
         let body = body();
         let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
-        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &body };
+        let copy = RecordRef::RewrittenPrepare { txn: 1, xid: b"x", locks: b"", batch: &body };
         let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 5 }, RecordRef::Rollback { txn: 1 });
         for records in [
             vec![first, marker],
@@ -391,7 +391,7 @@ mod tests {
         let (body, empty) = (body(), BatchBuilder::new(Vec::new(), 0).finish());
         let names = RecordRef::RunNames { txn: 1, names: b"names" };
         let prepared = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &empty };
-        let copy = RecordRef::Relogged { txn: 1, xid: b"x", locks: b"", batch: &empty };
+        let copy = RecordRef::RewrittenPrepare { txn: 1, xid: b"x", locks: b"", batch: &empty };
         let large = RecordRef::LargeBatch { txn: 1, batch: &empty };
         let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 6 }, RecordRef::Rollback { txn: 1 });
         let commit = |seq| RecordRef::Commit { seq, batch: &body };

@@ -105,13 +105,14 @@ fn a_recovery_that_did_not_finish_is_forgotten() {
     fill(&wal, 1..=10);
     let mut last_first = 1;
     for _ in 0..3 {
-        // Each begins an epoch, re-logs something, and dies before the cut.
+        // Each begins an epoch, rewrites a prepare, and dies before the cut.
         let (found, wal) = s.open(512, false);
         assert_eq!(found, dense(10));
         let first = wal.written_lsn().segment();
         assert!(first > last_first);
         last_first = first;
-        append(&wal, Record::Relogged { txn: 1, head: Arc::default(), batch: put(b"x", 700) }).unwrap();
+        append(&wal, Record::RewrittenPrepare { txn: 1, head: Arc::default(), batch: put(b"x", 700) })
+            .unwrap();
         wal.sync_all().unwrap();
         append(&wal, commit(500, 10)).unwrap();
         wal.sync_all().unwrap();

@@ -29,9 +29,11 @@ fn answered(wal: &Wal, ticket: Ticket, again: bool) {
 fn one(wal: &Wal, seq: Seq, len: usize, again: bool) -> Ticket {
     let record = match again {
         false => commit(seq, len),
-        true => {
-            Record::Relogged { txn: seq, head: PreparedHead::default().into(), batch: put(b"relogged", len) }
-        }
+        true => Record::RewrittenPrepare {
+            txn: seq,
+            head: PreparedHead::default().into(),
+            batch: put(b"rewritten", len),
+        },
     };
     append(wal, record).unwrap()
 }
