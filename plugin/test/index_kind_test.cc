@@ -92,11 +92,11 @@ struct Table {
     writes++;
   }
 
-  void change(const std::string &primary_key, const Row &from, const Row &to, bool overtook) {
+  void change(const std::string &primary_key, const Row &from, const Row &to, bool passed_snapshot) {
     const std::vector<uchar> old_record = from.record(), new_record = to.record();
     kind.entries(old_record.data(), slice_of_text(primary_key), &before);
     kind.entries(new_record.data(), slice_of_text(primary_key), &after);
-    const RowChange change{from.expiry, to.expiry, overtook};
+    const RowChange change{from.expiry, to.expiry, passed_snapshot};
     bool writes_began = false;
     std::string last;
     writes = 0;
@@ -151,21 +151,21 @@ void rows_have_none_one_and_three_entries() {
                               {"cxaxbx"}, {"bxcxdx"}, {"dxexfx"}, {"axbycx"}, {"bxcxdx", 7}};
   for (const Row &from : rows)
     for (const Row &to : rows)
-      for (const bool overtook : {false, true}) {
+      for (const bool passed_snapshot : {false, true}) {
         Table table;
         table.change("1", NONE, {"axbxcx"}, false);
-        table.change("2", NONE, from, overtook);
+        table.change("2", NONE, from, passed_snapshot);
         table.check_has("2", from);
-        table.change("2", from, to, overtook);
+        table.change("2", from, to, passed_snapshot);
         table.check_has("2", to);
         table.check_has("1", {"axbxcx"});
-        table.change("2", to, NONE, overtook);
+        table.change("2", to, NONE, passed_snapshot);
         table.check_has("2", NONE);
         CHECK(table.index.size() == 3);
       }
 }
 
-/* Of a difference only what it is gets written; all of it where the row is renewed or overtaken. */
+/* Of a difference only what it is gets written; all of it where the row is renewed or the snapshot passed. */
 void equal_entries_are_left_alone() {
   Table table;
   table.change("1", NONE, {"axbxcx"}, false);
@@ -188,7 +188,7 @@ void an_entry_is_rewritten_for_the_reason_that_checks_most() {
   before.add().value.append_byte('x');
   after.add().value.append_byte('x');
   CHECK(why_rewrite({0, 0, false}, before[0], after[0]) == Rewrite::NONE);
-  CHECK(why_rewrite({0, 0, true}, before[0], after[0]) == Rewrite::OVERTAKEN);
+  CHECK(why_rewrite({0, 0, true}, before[0], after[0]) == Rewrite::PAST_SNAPSHOT);
   CHECK(why_rewrite({0, 5, false}, before[0], after[0]) == Rewrite::RENEWED);
   CHECK(why_rewrite({5, 5, false}, before[0], after[0]) == Rewrite::NONE);
   /* Another row may hold the key of one that expires, unseen by the snapshot. */

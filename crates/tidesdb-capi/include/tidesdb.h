@@ -454,7 +454,7 @@ void tidesdb_txn_set_snapshot_isolation(tidesdb_txn *txn, int on);
 /* Whether it has locked or changed such a version since it began. Its own rows may then stand over others than the
  * snapshot has: write the entries of its rows that do not change too (TIDESDB_KEEP_ENTRY), and compare entries read at
  * the snapshot with their rows. */
-int tidesdb_txn_overtook(const tidesdb_txn *txn);
+int tidesdb_txn_passed_snapshot(const tidesdb_txn *txn);
 /* Whether it holds any lock, intentions on tables included. */
 int tidesdb_txn_holds_locks(const tidesdb_txn *txn);
 
@@ -563,7 +563,7 @@ enum {
   TIDESDB_PUT_ENTRY = 5,     /* put, for an index entry whose row is locked: with TIDESDB_OP_LOCK it waits for
                                 ranges of others like any, and is not checked against the snapshot */
   TIDESDB_KEEP_ENTRY = 6     /* put that takes no lock, at the commit either: of an index entry that is committed like this,
-                                whose row is locked (see tidesdb_txn_overtook), and of keys that no scan locks */
+                                whose row is locked (see tidesdb_txn_passed_snapshot), and of keys that no scan locks */
 };
 enum {
   TIDESDB_OP_LOCK = 1,       /* take an exclusive lock on the key first and check it against the snapshot */
@@ -637,7 +637,7 @@ enum {
   TIDESDB_READ_BY_ENTRY = 64,      /* flag of tidesdb_cursor_get: the key comes from an index; a miss keeps no lock */
   TIDESDB_READ_BOTH_VERSIONS = 128 /* flag of tidesdb_cursor_seek, with SNAPSHOT: a key that the transaction has changed
                                       is given as changed, then as the snapshot has it, each unless it does not exist
-                                      there: for unique indexes (see tidesdb_txn_overtook) */
+                                      there: for unique indexes (see tidesdb_txn_passed_snapshot) */
 };
 /* Every read sees the transaction's own writes.
  * Scans in the modes SHARED, EXCLUSIVE and GAP keep others from inserting between the rows that they passed,

@@ -206,9 +206,9 @@ pub unsafe extern "C" fn tidesdb_txn_set_snapshot_isolation(txn: *mut TxnHandle,
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_txn_overtook(txn: *const TxnHandle) -> c_int {
+pub unsafe extern "C" fn tidesdb_txn_passed_snapshot(txn: *const TxnHandle) -> c_int {
     // SAFETY: the crate's contract.
-    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.overtook()))
+    c_int::from(unsafe { transaction(txn) }.is_ok_and(|txn| txn.passed_snapshot()))
 }
 
 /// See the header.

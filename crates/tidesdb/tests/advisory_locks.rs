@@ -147,7 +147,7 @@ fn the_snapshot_has_no_part_in_it() {
         txn.lock_advisory(&guards, b"k", Mode::Exclusive).expect("is free");
         assert_eq!(txn.get(&rows, b"row", ReadMode::Snapshot).expect("reads"), None);
         assert!(txn.get(&rows, b"row", ReadMode::Latest).expect("reads").is_some(), "a current read decides");
-        assert!(!txn.overtook());
+        assert!(!txn.passed_snapshot());
     }
 }
 

@@ -63,9 +63,9 @@ fn off_takes_the_newest_version_and_on_refuses_it() {
     put_one(&db, a, b"b", b"1");
     let mut txn = behind(&db, a, TransactionOptions::default(), &[(b"a", b"2"), (b"b", b"2"), (b"c", b"2")]);
     txn.set_snapshot_isolation(false);
-    assert!(!txn.overtook());
+    assert!(!txn.passed_snapshot());
     assert_eq!(txn.get(a, b"a", ReadMode::Exclusive).expect("reads").as_deref(), Some(&b"2"[..]));
-    assert!(txn.overtook());
+    assert!(txn.passed_snapshot());
     assert_eq!(txn.get(a, b"a", ReadMode::Snapshot).expect("reads").as_deref(), Some(&b"1"[..]));
     assert_eq!(txn.get(a, b"c", ReadMode::Shared).expect("reads").as_deref(), Some(&b"2"[..]));
     assert!(matches!(txn.insert(a, b"c", b"3"), Err(Error::Duplicate)));
@@ -78,7 +78,7 @@ fn off_takes_the_newest_version_and_on_refuses_it() {
     assert!(matches!(txn.update(a, b"c", b"4"), Err(Error::Conflict)));
     txn.rollback().expect("rolls back");
     txn.begin(TransactionOptions::default()).expect("begins");
-    assert!(!txn.overtook(), "a new transaction begins with it on");
+    assert!(!txn.passed_snapshot(), "a new transaction begins with it on");
     txn.rollback().expect("rolls back");
 }
 

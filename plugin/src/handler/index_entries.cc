@@ -59,7 +59,7 @@ int ha_tidesdb::rewrite_entry(uint index, const RowChange &change, const EntrySe
   if (why == Rewrite::NONE) return 0;
   if (why == Rewrite::RENEWED && after.decides)
     if (const int error = check_renewed_entry(index, after.key.slice(), primary_key)) return error;
-  const bool keeps = why == Rewrite::OVERTAKEN;
+  const bool keeps = why == Rewrite::PAST_SNAPSHOT;
   const int kind = keeps ? TIDESDB_KEEP_ENTRY : after.decides ? TIDESDB_PUT : TIDESDB_PUT_ENTRY;
   add_write(open_table_->index(index), after.key.slice(), after.value.slice(), kind, !keeps, index, true);
   return 0;

@@ -72,7 +72,7 @@ bool ha_tidesdb::reads_current_entries() const {
   own: one row's key is another row's now.
 */
 bool ha_tidesdb::reads_over_newer() const {
-  return lock_choice_.locks_nothing() && !reads_latest() && session_->overtook();
+  return lock_choice_.locks_nothing() && !reads_latest() && session_->passed_snapshot();
 }
 
 /*

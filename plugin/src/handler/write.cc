@@ -189,7 +189,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     if (const int error = raise_auto_increment(new_record)) return error;
   if (const int error = choose_expiry(new_record)) return error;
-  const RowChange change{last_row_.expiry, writer_.expiry, session_->overtook()};
+  const RowChange change{last_row_.expiry, writer_.expiry, session_->passed_snapshot()};
   unique_lookups_ = UniqueLookups::MADE; /* inserted_keys_ does not know the keys of this row */
 
   encode_primary(old_record, &writer_.old_primary);

@@ -106,28 +106,28 @@ struct RowChange {
   uint64_t old_expiry = 0, new_expiry = 0; /* 0: the row does not expire */
   /* The transaction has taken versions newer than its snapshot, which may lack entries of the row. Those
      among its own changes count then, so that all of them have to be there. */
-  bool overtook = false;
+  bool passed_snapshot = false;
 
   /* A row and its entries expire together. Of a row that expires, and that the snapshot may not have, another
      row may hold a unique key by now, which the same look finds out. */
-  bool renews() const { return old_expiry != new_expiry || (overtook && old_expiry != 0); }
+  bool renews() const { return old_expiry != new_expiry || (passed_snapshot && old_expiry != 0); }
   /* Whether entries are looked at whose columns stay as they are. */
-  bool rewrites_equal() const { return renews() || overtook; }
+  bool rewrites_equal() const { return renews() || passed_snapshot; }
 };
 
 /* Why an entry is written again under the key that it has. */
 enum class Rewrite : uchar {
-  NONE,        /* it stays as it is */
-  RENEWED,     /* with another time of expiry */
-  OTHER_VALUE, /* bytes of the same weight, or the row has moved to another primary key */
-  OVERTAKEN,   /* the same bytes, to stand among the transaction's own changes */
+  NONE,          /* it stays as it is */
+  RENEWED,       /* with another time of expiry */
+  OTHER_VALUE,   /* bytes of the same weight, or the row has moved to another primary key */
+  PAST_SNAPSHOT, /* the same bytes, to stand among the transaction's own changes */
 };
 
 inline Rewrite why_rewrite(const RowChange &change, const EntrySet::Entry &before,
                            const EntrySet::Entry &after) {
   if (change.renews()) return Rewrite::RENEWED;
   if (!same_bytes(before.value.slice(), after.value.slice())) return Rewrite::OTHER_VALUE;
-  return change.overtook ? Rewrite::OVERTAKEN : Rewrite::NONE;
+  return change.passed_snapshot ? Rewrite::PAST_SNAPSHOT : Rewrite::NONE;
 }
 
 }  // namespace tidesdb

@@ -138,8 +138,8 @@ class Session {
   void note_removal() { removals_++; }
   ulonglong removals() const { return removals_; }
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
-     (tidesdb_txn_overtook). */
-  bool overtook() const { return took_newest_ && tidesdb_txn_overtook(txn()); }
+     (tidesdb_txn_passed_snapshot). */
+  bool passed_snapshot() const { return took_newest_ && tidesdb_txn_passed_snapshot(txn()); }
   bool holds_locks() const { return is_active() && tidesdb_txn_holds_locks(txn()); }
 
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */

@@ -45,8 +45,8 @@ pub struct Scan<'a> {
     pub peek_locked: bool,
     /// In [`ReadMode::Snapshot`], returns a key twice if the transaction has changed it: first as changed,
     /// then as in the snapshot. A version in which the key does not exist is left out. For entries of a
-    /// unique index, with rows' keys as values. A transaction that
-    /// [overtook](crate::txn::transaction::Transaction::overtook) its snapshot may have moved one row's key
+    /// unique index, with rows' keys as values. A transaction that [went
+    /// past](crate::txn::transaction::Transaction::passed_snapshot) its snapshot may have moved one row's key
     /// to another row, while its snapshot shows it elsewhere.
     pub both_versions: bool,
     /// Expected number of rows; 0: unknown.

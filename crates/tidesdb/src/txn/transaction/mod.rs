@@ -153,8 +153,9 @@ pub enum ChangeKind<'a> {
     /// ranges. The entry is not compared with the snapshot, as the row was.
     PutEntry(&'a [u8]),
     /// The entry's present, committed value: an entry of a row locked by the transaction. It takes no lock,
-    /// as nobody else changes the entry meanwhile. For a transaction that [overtook](Transaction::overtook)
-    /// its snapshot: its row has this entry, and the snapshot may not show it.
+    /// as nobody else changes the entry meanwhile. For a transaction that [went
+    /// past](Transaction::passed_snapshot) its snapshot: its row has this entry, and the snapshot may not
+    /// show it.
     KeepEntry(&'a [u8]),
     /// The key does not exist.
     Delete,

@@ -25,14 +25,14 @@ pub(super) struct Snapshots {
     takes_newest: bool,
     /// The transaction locked, or wrote over, a version not visible in its snapshot. Stays set to its end:
     /// undone and standing changes are not told apart.
-    overtook: AtomicBool,
+    passed_snapshot: AtomicBool,
 }
 
 impl Snapshots {
     /// The state of a transaction at its begin.
     pub(super) fn restart(&mut self) {
         self.takes_newest = false;
-        *self.overtook.get_mut() = false;
+        *self.passed_snapshot.get_mut() = false;
     }
 }
 
@@ -125,10 +125,10 @@ impl Transaction {
             && !self.options.optimistic
     }
 
-    /// True if the transaction has locked or changed a version not visible in its snapshot. Its own rows may
-    /// then replace other rows than the snapshot shows, and have other entries.
-    pub fn overtook(&self) -> bool {
-        self.snapshots.overtook.load(Ordering::Relaxed)
+    /// True if the transaction has gone past its snapshot: it has locked or changed a version not visible in
+    /// it. Its own rows may then replace other rows than the snapshot shows, and have other entries.
+    pub fn passed_snapshot(&self) -> bool {
+        self.snapshots.passed_snapshot.load(Ordering::Relaxed)
     }
 
     /// The error if `seq` is newer than the transaction's snapshot (`docs/protocols.md` 4.4).
@@ -138,7 +138,7 @@ impl Transaction {
         }
         match &self.snapshots.transaction {
             Some(slot) if seq > slot.seq() && self.takes_newest() => {
-                self.snapshots.overtook.store(true, Ordering::Relaxed);
+                self.snapshots.passed_snapshot.store(true, Ordering::Relaxed);
                 Ok(())
             }
             Some(slot) if seq > slot.seq() => {

@@ -352,7 +352,7 @@ impl Transaction {
     fn was_compared(&self, change: &Change<'_>) -> bool {
         let looked_at = match self.takes_newest() {
             true => change.count_unchanged || change.kind.value().is_empty(),
-            false => !self.overtook(),
+            false => !self.passed_snapshot(),
         };
         looked_at && !self.locks.uncompared.load(Ordering::Relaxed)
     }
