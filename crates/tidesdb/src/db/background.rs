@@ -278,7 +278,7 @@ impl Maintenance {
     }
 
     /// The first log segment needed by recovery once the memtables up to `flushed` are in files.
-    pub(crate) fn log_needed_from(&self, flushed: MemtableId) -> u32 {
+    pub(crate) fn min_segment_to_keep(&self, flushed: MemtableId) -> u32 {
         // Undecided batches first: a batch that is decided meanwhile is held by its memtable before it
         // leaves that list.
         let undecided = self.transactions.prepared.first_segment();
@@ -286,7 +286,7 @@ impl Maintenance {
         if mutant::is(Mutant::CheckpointTooHigh) {
             return self.store.wal.written_lsn().segment();
         }
-        prepared.min(self.store.memtables_need_from(flushed))
+        prepared.min(self.store.memtables_min_segment(flushed))
     }
 
     /// Makes the runs of a commit part of the version. Everything older is in it.
@@ -311,7 +311,7 @@ impl Maintenance {
         // Before anything is copied that would wait.
         self.store.wal.check_room()?;
         // What the edit makes reachable must be in the log first (`docs/protocols.md` 1.6).
-        let copies = self.transactions.rewrite_prepared(self.store.memtables_need_from(upto));
+        let copies = self.transactions.rewrite_prepared(self.store.memtables_min_segment(upto));
         if !copies.is_empty() {
             note("log: prepared copied");
         }
@@ -332,7 +332,7 @@ impl Maintenance {
         edit.last_seq = Some(last_seq);
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
-        let needed_from = self.log_needed_from(upto);
+        let needed_from = self.min_segment_to_keep(upto);
         self.release_log(&mut edit, needed_from);
         if mutant::is(Mutant::LogReleasedBeforeEdit) {
             self.store.wal.release_before(needed_from);
@@ -343,8 +343,8 @@ impl Maintenance {
         {
             let mut state = self.store.memtables.state.lock();
             state.sealed.retain(|sealed| sealed.flushable.id() > upto);
-            state.log_from.retain(|&generation, _| generation > upto);
-            self.store.memtables.held_log.lock().retain(|&generation, _| generation > upto);
+            state.min_segment.retain(|&generation, _| generation > upto);
+            self.store.memtables.min_prepared_segment.lock().retain(|&generation, _| generation > upto);
             state.stuck = None;
         }
         self.flushed_at.store(self.store.now_micros(), Ordering::Relaxed);

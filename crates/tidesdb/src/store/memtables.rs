@@ -60,7 +60,7 @@ pub(crate) struct MemtableState {
     /// Oldest first.
     pub sealed: Vec<Sealed>,
     /// First log segment needed by each unflushed memtable.
-    pub log_from: BTreeMap<MemtableId, u32>,
+    pub min_segment: BTreeMap<MemtableId, u32>,
     /// The reason of the last flush's failure; it is tried again, but no thread waits for that.
     pub stuck: Option<Stuck>,
     /// Number of flushes begun; `stuck` refers to the last one, unless it is under way.
@@ -75,8 +75,8 @@ pub(crate) struct Memtables {
     pub state: Mutex<MemtableState>,
     /// Something was sealed, flushed, or the store closes.
     pub changed: Condvar,
-    /// First segments needed by memtables beyond their own time: batches prepared before it.
-    pub held_log: Mutex<BTreeMap<MemtableId, u32>>,
+    /// First segments with batches that were prepared before a memtable and committed into it.
+    pub min_prepared_segment: Mutex<BTreeMap<MemtableId, u32>>,
 }
 
 impl Store {
@@ -132,9 +132,10 @@ impl Store {
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
         let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
         // All records of the fresh one are written after this.
-        let log_from = self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
+        let min_segment =
+            self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
         self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
-            state.log_from.insert(fresh.id(), log_from);
+            state.min_segment.insert(fresh.id(), min_segment);
             self.push_sealed(
                 state,
                 &fresh,
@@ -165,10 +166,10 @@ impl Store {
 
     /// Seals the active memtable when its log has grown long without it. Prepares with a later rollback leave
     /// nothing in memtables, so no flush would release their segments.
-    pub(crate) fn seal_behind_long_log(&self) {
+    pub(crate) fn seal_for_long_log(&self) {
         let mut state = self.memtables.state.lock();
         let active = self.super_version.load().active.id();
-        let Some(&from) = state.log_from.get(&active) else { return };
+        let Some(&from) = state.min_segment.get(&active) else { return };
         let segments = u64::from(self.wal.written_lsn().segment().saturating_sub(from));
         let bytes = segments * u64::from(self.options.wal_segment_size);
         let long = (self.live.write_buffer_size() as u64 * LONG_LOG)
@@ -180,10 +181,12 @@ impl Store {
     }
 
     /// The first log segment needed by memtables after `flushed`, without regard to undecided transactions.
-    pub(crate) fn memtables_need_from(&self, flushed: MemtableId) -> u32 {
+    pub(crate) fn memtables_min_segment(&self, flushed: MemtableId) -> u32 {
         let mut from = u32::MAX;
         let state = self.memtables.state.lock();
-        for (&generation, &segment) in state.log_from.iter().chain(self.memtables.held_log.lock().iter()) {
+        for (&generation, &segment) in
+            state.min_segment.iter().chain(self.memtables.min_prepared_segment.lock().iter())
+        {
             if generation > flushed {
                 from = from.min(segment);
             }

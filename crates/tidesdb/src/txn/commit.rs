@@ -282,7 +282,7 @@ impl Transactions {
         decision: &mut Option<LogSpace>,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<()> {
-        self.store.seal_behind_long_log();
+        self.store.seal_for_long_log();
         let size = prepare_bytes(&head, &batch);
         let room = self.batch_room(size, &batch, wait_limit)?;
         let segment = self.store.wal.written_lsn().segment();
@@ -401,13 +401,13 @@ impl Transactions {
             self.store.new_memtable_id();
         }
         let fresh = Arc::new(Memtable::new(self.store.new_memtable_id(), self.store.arenas.clone()));
-        // Everything that will belong to the fresh one is written behind this.
-        let log_from = self.store.wal.written_lsn().segment();
+        // Everything that will belong to the fresh one is written after this.
+        let min_segment = self.store.wal.written_lsn().segment();
         self.store.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
             let runs = Arc::new(runs.commit(&self.store.versions, seq, first));
             runs.unproven_upto().into_iter().for_each(|seq| self.store.distrust_upto(seq));
             let upto = runs.id();
-            state.log_from.insert(fresh.id(), log_from);
+            state.min_segment.insert(fresh.id(), min_segment);
             let flushables = vec![
                 Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq: seq - 1 },
                 Sealed { flushable: Flushable::Runs(runs), last_seq: seq },

@@ -318,7 +318,7 @@ impl Transactions {
     pub(crate) fn decide_into<T>(&self, id: u64, memtable: MemtableId, queue: impl FnOnce() -> T) -> T {
         self.prepared.decide(id, |segment| {
             if let Some(segment) = segment {
-                let mut held = self.store.memtables.held_log.lock();
+                let mut held = self.store.memtables.min_prepared_segment.lock();
                 let from = held.entry(memtable).or_insert(segment);
                 *from = (*from).min(segment);
             }

@@ -42,7 +42,7 @@ pub(crate) fn cut_log(
     }
     rewrite_tail(disk, store, found)?;
     let cut = found.cut(newest);
-    // An epoch that wrote nothing is left out: the joint of the one before it leads to this one.
+    // An epoch that wrote nothing is left out: the boundary of the one before it leads to this one.
     let edit = Edit {
         cuts: vec![cut],
         cuts_removed: vec![cut.at.segment()],
@@ -58,7 +58,7 @@ pub(crate) fn cut_log(
 pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
     let mut state = memtables.state.lock();
     for flushable in flushables {
-        state.log_from.insert(flushable.id(), first_live);
+        state.min_segment.insert(flushable.id(), first_live);
         let last_seq = match flushable {
             Flushable::Memtable(memtable) => memtable.max_seq(),
             Flushable::Runs(runs) => runs.seq(),

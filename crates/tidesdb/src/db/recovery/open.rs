@@ -307,7 +307,7 @@ impl<'a> Recovery<'a> {
 
         let active = Arc::new(Memtable::new(replayed.next_memtable_id, self.arenas.clone()));
         let super_version = SuperVersion { active: active.clone(), sealed, version: versions.current() };
-        memtables.state.lock().log_from.insert(active.id(), first_segment);
+        memtables.state.lock().min_segment.insert(active.id(), first_segment);
         let (max_total, cores) = (self.options.lock_bound(), self.env.spawn.cores());
         let lock_options = LockOptions { max_total, ..LockOptions::of_cores(cores) };
         let locks = LockManager::with_options(observer, self.env.clock.clone(), lock_options);
