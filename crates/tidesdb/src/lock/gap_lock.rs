@@ -94,7 +94,7 @@ impl LockManager {
                 self.wait(owner, wanted(locks, &key, Mask::GAP), policy)?;
             }
             let conflict = |other: &LockOwner| locks.gaps_conflict(owner, other);
-            let looked = locks.implicit.stamp();
+            let looked = locks.implicit.change_count();
             if looked == 0 || to.is_some_and(|to| to <= &free_from[..]) {
                 return Ok(());
             }
@@ -105,7 +105,7 @@ impl LockManager {
             for lock in locks.implicit.find(owner, &key)?.iter().filter(|_| !own) {
                 made |= lock.make_entry(locks, &key, looked)? && conflict(&lock.owner);
             }
-            if !made && locks.implicit.stamp() == looked {
+            if !made && locks.implicit.change_count() == looked {
                 // Nobody's (yet): who has it in an unconfirmed implicit lock will meet the range.
                 free_from = key;
                 free_from.push(0);
@@ -138,7 +138,7 @@ impl LockManager {
                 from.push(0);
             }
         }
-        if locks.implicit.stamp() != 0 {
+        if locks.implicit.change_count() != 0 {
             // A key between `from` and this one says nothing of how near it is: that part stays free.
             if from.as_slice() < key && locks.implicit.find_in(owner, &from, Some(key), |_| true)?.is_some() {
                 from = key.to_vec();
@@ -153,7 +153,7 @@ impl LockManager {
             let to = to.as_deref();
             let granted = find(owner, &locks, &from, to, Look::Granted).is_some();
             let implicit = || locks.implicit.find_in(owner, &from, to, |_| true);
-            if granted || (locks.implicit.stamp() != 0 && implicit()?.is_some()) {
+            if granted || (locks.implicit.change_count() != 0 && implicit()?.is_some()) {
                 holdings.families[at].unsettled = true;
             }
         }

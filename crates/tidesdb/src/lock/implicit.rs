@@ -7,8 +7,8 @@
 //! as for any other. Implicit locks live until [`LockManager::unlock_all`].
 //!
 //! No key is granted between the two steps. An owner publishes its implicit lock, which raises the family's
-//! `stamp`, before it latches a shard to remove entries. A grant compares the stamp under the same latch with
-//! the one of its search. An entry with waits is not removed.
+//! `change_count`, before it latches a shard to remove entries. A grant compares the change count under the
+//! same latch with the one of its search. An entry with waits is not removed.
 //!
 //! An owner may also announce implicit locks on keys not yet locked ([`LockManager::announce_implicit`]).
 //! Such an implicit lock is *unconfirmed* until it has waited for all other holders of these keys
@@ -18,17 +18,18 @@
 //!
 //! A gap lock or a third owner's lock may keep the owner of an unconfirmed implicit lock out of a key. The
 //! searching owner then continues without an entry, and may be granted the key once the obstacle is gone. Two
-//! rules prevent that both owners get it. First, the search holds only for its stamp, which changes when a
-//! gap lock is released or an implicit lock is confirmed. Second, the search marks the implicit lock as
-//! *contested*; its owner then looks again for other holders and waiters of its keys before the confirmation.
-//! (One reads what the other writes last: sequentially consistent.)
+//! rules prevent that both owners get it. First, the search holds only for its change count, which changes
+//! when a gap lock is released or an implicit lock is confirmed. Second, the search marks the implicit lock
+//! as *contested*; its owner then looks again for other holders and waiters of its keys before the
+//! confirmation. (One reads what the other writes last: sequentially consistent.)
 //!
 //! With several implicit locks on a key, a search asks the confirmed one first, then the unconfirmed ones in
-//! the order of publication. It gives the entry to an unconfirmed one only while the stamp is unchanged. By
-//! then, earlier ones are contested, and the owners of later ones find the entry when they look at the key.
+//! the order of publication. It gives the entry to an unconfirmed one only while the change count is
+//! unchanged. By then, earlier ones are contested, and the owners of later ones find the entry when they look
+//! at the key.
 //!
 //! A made entry is removed once no owner waits at it: a sweep takes those without waits among many. As with
-//! the release of entries, the stamp is raised first, so an owner about to wait there searches again.
+//! the release of entries, the count is raised first, so an owner about to wait there searches again.
 //!
 //! Latches: `Entries` before a shard's; `list` is a leaf, taken under the latch of gap locks once. None is
 //! held while files are searched for keys.
@@ -61,7 +62,7 @@ pub trait LockedKeys: Send + Sync {
 #[derive(Default)]
 pub(super) struct ImplicitLocks {
     /// 0 without implicit locks, otherwise a different number after each change.
-    stamp: AtomicU64,
+    change_count: AtomicU64,
     list: RwLock<ImplicitLockList>,
 }
 
@@ -106,10 +107,10 @@ impl MadeEntries {
         if self.confirmed.len() < SWEEP_MADE.max(2 * self.left) {
             return;
         }
-        let mut stamped: Vec<FamilyId> = Vec::new();
+        let mut raised: Vec<FamilyId> = Vec::new();
         for place in &self.confirmed {
-            if !stamped.contains(&place.locks.family) {
-                stamped.push(place.locks.family);
+            if !raised.contains(&place.locks.family) {
+                raised.push(place.locks.family);
                 place.locks.implicit.entries_go();
             }
         }
@@ -135,8 +136,8 @@ pub(super) struct OwnImplicitLocks {
 impl ImplicitLocks {
     /// A number to compare later. While it is unchanged, and under the latch of a key's shard, no owner has a
     /// new implicit lock on the key. 0: there are no implicit locks.
-    pub(super) fn stamp(&self) -> u64 {
-        self.stamp.load(SeqCst)
+    pub(super) fn change_count(&self) -> u64 {
+        self.change_count.load(SeqCst)
     }
 
     /// Publishes an implicit lock; confirmed keys stay confirmed.
@@ -149,20 +150,20 @@ impl ImplicitLocks {
             lock.contested = known.contested;
         }
         list.entries.push(lock);
-        self.change_stamp(&mut list);
+        self.count_change(&mut list);
     }
 
-    fn change_stamp(&self, list: &mut ImplicitLockList) {
+    fn count_change(&self, list: &mut ImplicitLockList) {
         list.published += 1;
-        self.stamp.store(list.published, SeqCst);
+        self.change_count.store(list.published, SeqCst);
     }
 
     /// Confirms the owner's implicit lock. Returns false if it was contested since the last call, unless
     /// `anyway`.
     fn confirm(&self, owner: &LockOwner, anyway: bool) -> bool {
         let mut list = self.list.write();
-        // Who contests it after the look below sees the other stamp.
-        self.change_stamp(&mut list);
+        // Who contests it after the look below sees another count.
+        self.count_change(&mut list);
         let own = list.entries.iter_mut().find(|known| std::ptr::eq(&*known.owner, owner));
         let Some(known) = own else { return true };
         if known.contested.swap(false, SeqCst) && !anyway {
@@ -175,17 +176,17 @@ impl ImplicitLocks {
     /// Announces the removal of made entries: an owner whose search has found one searches again.
     fn entries_go(&self) {
         let mut list = self.list.write();
-        self.change_stamp(&mut list);
+        self.count_change(&mut list);
     }
 
     /// Announces the release of gap locks, under their latch: results of searches in implicit locks may be
     /// outdated.
     pub(super) fn ranges_are_gone(&self) {
         // Who was kept out by them was looked for after an implicit lock was published.
-        if self.stamp() != 0 {
+        if self.change_count() != 0 {
             let mut list = self.list.write();
             if !list.entries.is_empty() {
-                self.change_stamp(&mut list);
+                self.count_change(&mut list);
             }
         }
     }
@@ -194,7 +195,7 @@ impl ImplicitLocks {
         let mut list = self.list.write();
         list.entries.retain(|lock| !std::ptr::eq(&*lock.owner, owner));
         if list.entries.is_empty() {
-            self.stamp.store(0, SeqCst);
+            self.change_count.store(0, SeqCst);
         }
     }
 
@@ -269,8 +270,8 @@ impl ImplicitLock {
     /// Makes the entry of an implicitly locked key, as if its owner had never released it. For an unconfirmed
     /// implicit lock the entry counts as a request made now, after the present waits. Returns false if there
     /// is nothing to wait for at this owner: its transaction has ended, or the owner of an unconfirmed
-    /// implicit lock does not have the key yet. Also returns false if an unconfirmed one's stamp differs from
-    /// `looked`, the stamp of the search. Errors are those of reading.
+    /// implicit lock does not have the key yet. Also returns false if an unconfirmed one's change count
+    /// differs from `looked`, the change count of the search. Errors are those of reading.
     pub(super) fn make_entry(&self, locks: &Arc<FamilyLocks>, key: &[u8], looked: u64) -> Result<bool> {
         let locked = self.has_locked(key)?;
         let mut made = self.made.0.lock();
@@ -279,7 +280,7 @@ impl ImplicitLock {
         let probe = Probe::new(key);
         let number = locks.shard_of(&probe);
         let mut shard = locks.latch(number);
-        if !locked && locks.implicit.stamp() != looked {
+        if !locked && locks.implicit.change_count() != looked {
             return Ok(false);
         }
         let id = shard.find_or_insert(&probe);
@@ -508,6 +509,6 @@ impl FamilyLocks {
             }
         }
         // Afterwards: who gives an entry back has an implicit lock before.
-        Ok(self.implicit.stamp() != 0 && !self.implicit.find(owner, key)?.is_empty())
+        Ok(self.implicit.change_count() != 0 && !self.implicit.find(owner, key)?.is_empty())
     }
 }

@@ -342,7 +342,7 @@ fn the_owner_of_an_unconfirmed_implicit_lock_does_not_wait_for_itself() {
         key: b"k",
         mode: Mode::Exclusive.into(),
         intent: false,
-        looked: Some(family.implicit.stamp()),
+        looked: Some(family.implicit.change_count()),
     };
     let got = locks.wait(&owner, wanted, Policy::Wait(Some(std::time::Duration::from_secs(5)))).unwrap();
     assert!(matches!(got, Some((_, false))), "it has the key and waited for it");

@@ -104,8 +104,8 @@ impl LockManager {
         Ok(TableOver::Intends(holdings))
     }
 
-    /// One attempt under the latch of the key's shard. `looked` is the stamp at the last search of others'
-    /// implicit locks.
+    /// One attempt under the latch of the key's shard. `looked` is the change count at the last search of
+    /// others' implicit locks.
     fn attempt_point(
         &self,
         owner: &Arc<LockOwner>,
@@ -117,14 +117,14 @@ impl LockManager {
         let &PointRequest { at, key, mode, intent, .. } = request;
         let locks = &holdings.families[at].locks;
         let mut shard = locks.latch(number);
-        // Asked before the stamp: while that is as it was, no range has gone that kept an implicit lock's owner
-        // out.
+        // Asked before the change count: while that is as it was, no range has gone that kept an implicit
+        // lock's owner out.
         let gap_conflict = Asked::about(locks.gap_conflict(key), owner, mode);
-        let stamp = locks.implicit.stamp();
-        if stamp != *looked && stamp != 0 {
+        let change_count = locks.implicit.change_count();
+        if change_count != *looked && change_count != 0 {
             drop(shard);
-            *looked = stamp;
-            return self.look_at_implicit(owner, holdings, request, stamp);
+            *looked = change_count;
+            return self.look_at_implicit(owner, holdings, request, change_count);
         }
         let id = shard.find_or_insert(probe);
         match shard.queue_mut(id).attempt(owner, mode, intent, &gap_conflict) {
@@ -150,7 +150,7 @@ impl LockManager {
         owner: &Arc<LockOwner>,
         holdings: &Holdings,
         request: &PointRequest<'_>,
-        stamp: u64,
+        change_count: u64,
     ) -> Result<PointAttempt> {
         let &PointRequest { at, key, policy, intent, .. } = request;
         let locks = &holdings.families[at].locks;
@@ -171,7 +171,7 @@ impl LockManager {
             };
         }
         for lock in &implicit {
-            lock.make_entry(locks, key, stamp)?;
+            lock.make_entry(locks, key, change_count)?;
         }
         Ok(PointAttempt::LookAgain)
     }

@@ -47,7 +47,7 @@ pub(super) struct Wanted<'a> {
     pub(super) key: &'a [u8],
     pub(super) mode: Mask,
     pub(super) intent: bool,
-    /// The stamp at the last search of implicit locks, for a key and a mode other than a passing one.
+    /// The change count at the last search of implicit locks, for a key and a mode other than a passing one.
     pub(super) looked: Option<u64>,
 }
 
@@ -94,8 +94,8 @@ impl LockManager {
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
-        let stamp = wanted.locks.implicit.stamp();
-        if stamp != 0 && wanted.looked.is_some_and(|looked| looked != stamp) {
+        let change_count = wanted.locks.implicit.change_count();
+        if change_count != 0 && wanted.looked.is_some_and(|looked| looked != change_count) {
             return Ok(None);
         }
         let id = shard.find_or_insert(&Probe::new(wanted.key));

@@ -30,29 +30,29 @@ const SHORT_WALK: u32 = 8;
 
 /// Written once, before the version is linked. Loom checks that every read comes after the link.
 #[cfg(loom)]
-type Stamp = crate::sync::UnsafeCell<u64>;
+type SeqKind = crate::sync::UnsafeCell<u64>;
 #[cfg(not(loom))]
-type Stamp = u64;
+type SeqKind = u64;
 
 #[cfg(loom)]
-fn stamp_of(stamp: u64) -> Stamp {
-    let cell = Stamp::new(0);
+fn cell_of(seq_kind: u64) -> SeqKind {
+    let cell = SeqKind::new(0);
     // Loom watches writes through the cell only, not its making.
     // SAFETY: nobody else has it.
-    cell.with_mut(|at| unsafe { *at = stamp });
+    cell.with_mut(|at| unsafe { *at = seq_kind });
     cell
 }
 
 #[cfg(not(loom))]
-fn stamp_of(stamp: u64) -> Stamp {
-    stamp
+fn cell_of(seq_kind: u64) -> SeqKind {
+    seq_kind
 }
 
 /// One version. The value's bytes follow `len` directly.
 #[repr(C)]
 pub(super) struct MemtableVersion {
     /// Sequence number in the low 56 bits, kind byte above.
-    stamp: Stamp,
+    seq_kind: SeqKind,
     next: AtomicPtr<MemtableVersion>,
     len: u32,
 }
@@ -83,12 +83,12 @@ impl MemtableVersion {
     ) -> NonNull<MemtableVersion> {
         debug_assert!(seq <= SEQ_MASK);
         let version = at.cast::<MemtableVersion>();
-        let stamp = seq | (u64::from(kind.byte()) << SEQ_BITS);
+        let seq_kind = seq | (u64::from(kind.byte()) << SEQ_BITS);
         let len = u32::try_from(value.len()).expect("values are at most MAX_VALUE_LEN long");
         // SAFETY: promised by the caller.
         unsafe {
-            let stamp = stamp_of(stamp);
-            version.write(MemtableVersion { stamp, next: AtomicPtr::new(ptr::null_mut()), len });
+            let seq_kind = cell_of(seq_kind);
+            version.write(MemtableVersion { seq_kind, next: AtomicPtr::new(ptr::null_mut()), len });
             ptr::copy_nonoverlapping(value.as_ptr(), at.as_ptr().add(Self::VALUE), value.len());
         }
         version
@@ -115,23 +115,23 @@ impl<'a> VersionRef<'a> {
     }
 
     #[cfg(not(loom))]
-    fn stamp(self) -> u64 {
+    fn seq_kind(self) -> u64 {
         // SAFETY: `from_raw`.
-        unsafe { (*self.version.as_ptr()).stamp }
+        unsafe { (*self.version.as_ptr()).seq_kind }
     }
 
     #[cfg(loom)]
-    fn stamp(self) -> u64 {
+    fn seq_kind(self) -> u64 {
         // SAFETY: `from_raw`; loom checks that nobody writes.
-        unsafe { (*self.version.as_ptr()).stamp.with(|stamp| *stamp) }
+        unsafe { (*self.version.as_ptr()).seq_kind.with(|seq_kind| *seq_kind) }
     }
 
     pub(super) fn seq(self) -> Seq {
-        self.stamp() & SEQ_MASK
+        self.seq_kind() & SEQ_MASK
     }
 
     pub(super) fn kind(self) -> Kind {
-        Kind::from_byte((self.stamp() >> SEQ_BITS) as u8)
+        Kind::from_byte((self.seq_kind() >> SEQ_BITS) as u8)
             .expect("the byte of the kind given to MemtableVersion::write")
     }
 

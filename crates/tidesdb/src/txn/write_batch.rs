@@ -567,7 +567,7 @@ impl<'a> Changes<'a> {
         (self.batch.base, self.batch.made())
     }
 
-    /// The changes of a family by key, the latest of a key first; stamps stand for sequence numbers.
+    /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers.
     pub(crate) fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
         let order = self.batch.orders.iter().find(|order| order.family == family);
         WriteBatchIterator { batch: self.batch, large: self.large, order, chunk: 0, at: 0, id: NONE }
@@ -629,7 +629,7 @@ impl VersionIterator for WriteBatchIterator<'_> {
     fn entry(&self) -> Entry<'_> {
         let own = self.batch.entry(self.id);
         let ordinal = self.batch.base + u64::from(self.id) + 1;
-        Entry::new(runs::stamp(ordinal, own.was_live), own.kind, own.stored)
+        Entry::new(runs::ordinal_seq(ordinal, own.was_live), own.kind, own.stored)
     }
 
     fn more(&self) -> Pieces<'_> {

@@ -25,20 +25,20 @@ pub(crate) const FAN_IN: usize = if cfg!(simulation) { 3 } else { 12 };
 /// Entries between two checks of the kill flag.
 pub(crate) const KILL_STEPS: u64 = 1024;
 
-/// The stamp of a change in a run, in the place of a sequence number: its ordinal, and a flag. The flag says
+/// The sequence number of a change in a run before its commit: the ordinal, and a flag. The flag says
 /// whether the key existed before the first change of it spilled to the same run. Ascends with ordinals.
-pub(crate) fn stamp(ordinal: u64, was_live: bool) -> Seq {
+pub(crate) fn ordinal_seq(ordinal: u64, was_live: bool) -> Seq {
     ordinal << 1 | u64::from(was_live)
 }
 
-/// The highest stamp of the changes up to `ordinal`.
-fn last_stamp(ordinal: u64) -> Seq {
-    stamp(ordinal, true)
+/// The highest such number of the changes up to `ordinal`.
+fn last_ordinal_seq(ordinal: u64) -> Seq {
+    ordinal_seq(ordinal, true)
 }
 
-/// True if the key existed, according to a stamp.
-pub(super) fn was_live(stamp: Seq) -> bool {
-    stamp & 1 != 0
+/// True if the key existed, according to such a number.
+pub(super) fn was_live(seq: Seq) -> bool {
+    seq & 1 != 0
 }
 
 /// The effect of a table's entries on the number of rows, if each key is in it once.
@@ -150,7 +150,7 @@ impl Runs {
         let hash = hash_key(key);
         for run in self.list.iter().rev().skip(usize::from(mutant::is(Mutant::NewestRunUnread))) {
             let Some(table) = run.table(family) else { continue };
-            if let Some(hit) = table.get(key, hash, last_stamp(run.limit))? {
+            if let Some(hit) = table.get(key, hash, last_ordinal_seq(run.limit))? {
                 return Ok(Some(hit));
             }
         }
@@ -167,7 +167,7 @@ impl Runs {
         for run in self.list.iter().rev() {
             let Some(table) = run.table(family) else { continue };
             if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                iterators.push(Box::new(table.iter(last_stamp(run.limit))));
+                iterators.push(Box::new(table.iter(last_ordinal_seq(run.limit))));
             }
         }
         Ok(iterators)
@@ -360,7 +360,7 @@ pub(super) fn version_iters<'a>(
 ) -> Vec<Box<dyn VersionIterator + 'a>> {
     let iter = |run: &'a SpilledRun| {
         let iter = run.table(family)?.version_iter();
-        Some(Box::new(Limited { iter, limit: last_stamp(run.limit) }) as Box<dyn VersionIterator>)
+        Some(Box::new(Limited { iter, limit: last_ordinal_seq(run.limit) }) as Box<dyn VersionIterator>)
     };
     runs.iter().rev().filter_map(iter).collect()
 }
