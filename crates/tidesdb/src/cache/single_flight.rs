@@ -23,7 +23,7 @@ struct Flight<K, B> {
 /// The place where threads wait for the end of a flight.
 struct Landing<B> {
     outcome: Mutex<Outcome<B>>,
-    told: Condvar,
+    landed: Condvar,
 }
 
 enum Outcome<B> {
@@ -81,7 +81,7 @@ impl<K: Copy + PartialEq, B: Clone> SingleFlight<K, B> {
 
 impl<B: Clone> Landing<B> {
     fn new() -> Landing<B> {
-        Landing { outcome: Mutex::new(Outcome::UnderWay), told: Condvar::default() }
+        Landing { outcome: Mutex::new(Outcome::UnderWay), landed: Condvar::default() }
     }
 
     fn wait<'a, K: Copy + PartialEq>(&self) -> Boarding<'a, K, B> {
@@ -90,7 +90,7 @@ impl<B: Clone> Landing<B> {
             match &*outcome {
                 Outcome::Landed(block) => return Boarding::Landed(block.clone()),
                 Outcome::Failed => return Boarding::Failed,
-                Outcome::UnderWay => self.told.wait(&mut outcome),
+                Outcome::UnderWay => self.landed.wait(&mut outcome),
             }
         }
     }
@@ -99,7 +99,7 @@ impl<B: Clone> Landing<B> {
         let mut outcome = self.outcome.lock();
         *outcome = end;
         if !mutant::is(Mutant::FlightEndUntold) {
-            self.told.notify_all();
+            self.landed.notify_all();
         }
     }
 }

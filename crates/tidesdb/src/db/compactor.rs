@@ -70,13 +70,13 @@ impl Maintenance {
     fn with_context(
         &self,
         interrupted: &dyn Fn() -> bool,
-        told: Job<'_>,
+        progress: Job<'_>,
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
         let visible_seq = self.store.pipeline.visible_seq();
         let live = self.store.live_snapshots(visible_seq);
         let stop = || self.closing.load(Relaxed) || interrupted();
-        let pace = |bytes| told.tick(bytes);
+        let pace = |bytes| progress.tick(bytes);
         let begun = self.store.env.clock.now();
         let mut result = run(&JobContext {
             versions: &self.store.versions,
@@ -89,7 +89,7 @@ impl Maintenance {
             self.store.stats.merge_times.add(self.store.env.clock.elapsed(begun));
             done.edit.expiry_clock = (done.counts.expired > 0).then_some(live.expired_at);
         }
-        let record = told.end(&result, self.store.now_micros());
+        let record = progress.end(&result, self.store.now_micros());
         if let Some(record) = record {
             self.tell_merge(&record, result.as_ref().err());
         }
@@ -139,9 +139,9 @@ impl Maintenance {
         );
         if let Some(picked) = picked {
             let now = self.store.now_micros();
-            let told = self.history.begin(picked.family, &picked.task, now);
+            let progress = self.history.begin(picked.family, &picked.task, now);
             let free = self.store.free_space();
-            let done = self.with_context(&|| false, told, |context| {
+            let done = self.with_context(&|| false, progress, |context| {
                 job::compact(
                     context,
                     &picked.levels,
@@ -200,9 +200,9 @@ impl Maintenance {
             self.store.versions.delete_obsolete()?;
             return Ok(false);
         };
-        let told = self.history.begin_rewrite(&task.families(), self.store.now_micros());
+        let progress = self.history.begin_rewrite(&task.families(), self.store.now_micros());
         let done =
-            self.with_context(&|| false, told, |context| job::rewrite_sparse(context, &task, &options));
+            self.with_context(&|| false, progress, |context| job::rewrite_sparse(context, &task, &options));
         let done = done.inspect_err(|error| {
             if !matches!(error, Error::DiskFull(_) | Error::Interrupted) {
                 self.reservations.quarantine().note_file(task.file);
@@ -296,8 +296,8 @@ impl Maintenance {
                 }
                 Some(Some(picked)) => picked,
             };
-            let told = self.history.begin(family.id(), &task, self.store.now_micros());
-            let done = self.with_context(interrupted, told, |context| {
+            let progress = self.history.begin(family.id(), &task, self.store.now_micros());
+            let done = self.with_context(interrupted, progress, |context| {
                 let (options, size) = (family.options(), self.store.options.target_file_size);
                 job::compact(context, &levels, family.id(), &options, size, &task)
             });

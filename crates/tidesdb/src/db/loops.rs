@@ -51,14 +51,14 @@ impl WorkSignal {
 #[derive(Debug, Default)]
 pub(crate) struct CloseSignal {
     latch: Mutex<()>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 impl CloseSignal {
     /// Called after `closing` is set.
     pub(crate) fn call(&self) {
         let _latch = self.latch.lock();
-        self.told.notify_all();
+        self.changed.notify_all();
     }
 }
 
@@ -252,7 +252,7 @@ impl Step for MemoryLoop {
         let mut latch = signal.latch.lock();
         let clock = &self.maintenance.store.env.clock;
         while !self.maintenance.closing.load(Ordering::Acquire) {
-            if clock.wait_until(&signal.told, &mut latch, until) {
+            if clock.wait_until(&signal.changed, &mut latch, until) {
                 return;
             }
         }

@@ -39,9 +39,9 @@ impl LockManager {
         if max_total == 0 || holdings.points < STEP {
             return LockBudget::Enough;
         }
-        if holdings.points >= holdings.told + STEP {
+        if holdings.points >= holdings.counted + STEP {
             self.total.fetch_add(STEP, Relaxed);
-            holdings.told += STEP;
+            holdings.counted += STEP;
         }
         match self.total.load(Relaxed) {
             total if total > max_total.saturating_mul(2) => LockBudget::Spent,
@@ -105,9 +105,9 @@ impl LockManager {
     /// Subtracts released locks of the owner from the manager's sum.
     pub(super) fn untell(&self, holdings: &mut Holdings) {
         let keep = holdings.points / STEP * STEP;
-        if keep < holdings.told {
-            self.total.fetch_sub(holdings.told - keep, Relaxed);
-            holdings.told = keep;
+        if keep < holdings.counted {
+            self.total.fetch_sub(holdings.counted - keep, Relaxed);
+            holdings.counted = keep;
         }
     }
 
@@ -117,6 +117,6 @@ impl LockManager {
         let max_total = self.max_total.load(Relaxed);
         max_total > 0
             && self.total.load(Relaxed) > max_total - max_total / 8
-            && owner.holdings.lock().told > 0
+            && owner.holdings.lock().counted > 0
     }
 }

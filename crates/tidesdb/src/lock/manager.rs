@@ -232,8 +232,8 @@ impl LockManager {
         if holdings.held.capacity() > KEPT_PLACES {
             holdings.held = Vec::new();
         }
-        if holdings.told > 0 {
-            self.total.fetch_sub(std::mem::take(&mut holdings.told), Relaxed);
+        if holdings.counted > 0 {
+            self.total.fetch_sub(std::mem::take(&mut holdings.counted), Relaxed);
         }
         if holdings.families.len() > REMEMBERED_FAMILIES {
             holdings.families.clear();

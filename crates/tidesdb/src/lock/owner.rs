@@ -49,7 +49,7 @@ pub(super) struct Holdings {
     /// Number of point locks among them.
     pub(super) points: usize,
     /// Number of these added to the manager's sum; see [`super::LockOptions::max_total`].
-    pub(super) told: usize,
+    pub(super) counted: usize,
     /// Exclusive locks without entries.
     pub(super) implicit: Option<OwnImplicitLocks>,
 }

@@ -182,14 +182,14 @@ impl LockManager {
         })
     }
 
-    /// Finds the cycles closed by the wait of `owner` and ends one wait in each. `told` receives the reports
+    /// Finds the cycles closed by the wait of `owner` and ends one wait in each. `deadlocks` receives the reports
     /// for the observer.
     fn break_deadlocks(
         &self,
         waits: &mut Waits,
         owner: &Arc<LockOwner>,
         wakes: &mut Wakes,
-        told: &mut Vec<(Deadlock, Pinned)>,
+        deadlocks: &mut Vec<(Deadlock, Pinned)>,
     ) {
         // A cycle takes two waits.
         while waits.waiting > 1 && owner.wait_cell.decided().is_none() && !mutant::is(Mutant::DeadlockUnseen)
@@ -202,7 +202,7 @@ impl LockManager {
             if self.observer.is_some() {
                 let deadlock = Deadlock::of(&found.cycle, victim, self.clock.now_micros());
                 debug_assert!(deadlock.is_some(), "the cycle stands");
-                told.extend(deadlock.map(|deadlock| (deadlock, Pinned::all(&found.cycle))));
+                deadlocks.extend(deadlock.map(|deadlock| (deadlock, Pinned::all(&found.cycle))));
             }
             take_out(waits, victim, wakes);
             victim.wait_cell.decide(Outcome::Deadlock);

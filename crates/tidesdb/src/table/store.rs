@@ -42,8 +42,8 @@ pub struct TableStore {
     max_open: AtomicUsize,
     files: RwLock<OpenFiles>,
     log: Option<LogSink>,
-    /// Files whose damage is in the log: each is told once.
-    told: Mutex<BTreeSet<FileNo>>,
+    /// Files whose damage is in the log already.
+    logged: Mutex<BTreeSet<FileNo>>,
 }
 
 impl TableStore {
@@ -68,7 +68,7 @@ impl TableStore {
             max_open,
             files: RwLock::default(),
             log,
-            told: Mutex::default(),
+            logged: Mutex::default(),
         })
     }
 
@@ -82,7 +82,7 @@ impl TableStore {
     /// A table in a file could not be read, and its second copy could.
     pub(crate) fn tell_damage(&self, number: FileNo, error: &Error) {
         // Descriptors or memory that are missing for a moment are no damage.
-        if !error.is_transient() && self.told.lock().insert(number) {
+        if !error.is_transient() && self.logged.lock().insert(number) {
             self.log(
                 LogLevel::Warn,
                 &format!(

@@ -150,7 +150,7 @@ pub(crate) struct Registered {
 
 impl TransactionList {
     /// An entry for a transaction object with this owner.
-    pub(crate) fn sit(self: &Arc<TransactionList>, owner: &Arc<LockOwner>) -> Registered {
+    pub(crate) fn register(self: &Arc<TransactionList>, owner: &Arc<LockOwner>) -> Registered {
         let entry = Arc::new(TransactionEntry {
             owner: Arc::clone(owner),
             state: AtomicU8::new(IDLE),

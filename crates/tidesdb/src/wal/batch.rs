@@ -37,7 +37,7 @@ impl BatchBuilder {
     /// # Panics
     /// Panics if the previous group is incomplete, or all announced groups are complete.
     pub fn group(&mut self, family: FamilyId, entries: usize) {
-        assert!(self.entries == 0 && self.groups > 0, "groups have the entries that were told");
+        assert!(self.entries == 0 && self.groups > 0, "groups have the entries that were announced");
         self.groups -= 1;
         self.entries = entries;
         put_varint(&mut self.out, family.into());
@@ -50,7 +50,7 @@ impl BatchBuilder {
     /// # Panics
     /// Panics if the group already has its announced entries, or the key is too long.
     pub fn entry(&mut self, kind: Kind, effect: CountEffect, key: &[u8], value: &[u8]) {
-        assert!(self.entries > 0, "groups have the entries that were told");
+        assert!(self.entries > 0, "groups have the entries that were announced");
         assert!(key.len() <= MAX_KEY_LEN, "a key of {} bytes", key.len());
         self.entries -= 1;
         self.out.push(effect.log_byte(kind));
@@ -72,7 +72,7 @@ impl BatchBuilder {
     /// # Panics
     /// Panics if groups or entries are missing.
     pub fn finish(self) -> Vec<u8> {
-        assert!(self.entries == 0 && self.groups == 0, "batches have the groups that were told");
+        assert!(self.entries == 0 && self.groups == 0, "batches have the groups that were announced");
         self.out
     }
 }

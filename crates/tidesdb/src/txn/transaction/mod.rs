@@ -246,7 +246,7 @@ pub(crate) const GETS_PER_SAMPLE: u32 = 256;
 impl Transaction {
     pub(crate) fn new(transactions: Arc<Transactions>) -> Transaction {
         let owner = LockOwner::new(transactions.new_owner_id());
-        let entry = transactions.list.sit(&owner);
+        let entry = transactions.list.register(&owner);
         Transaction {
             store: transactions.store.clone(),
             transactions,

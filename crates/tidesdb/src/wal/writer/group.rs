@@ -136,7 +136,7 @@ impl WriteToken for Core {
     }
 
     fn back_off(&self, attempts: u32) {
-        self.nap_for_room(attempts);
+        self.back_off_for_room(attempts);
     }
 
     fn look(&self, stall: &mut Stall) {

@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// Waits for a change, for at most a pause growing with the attempts.
-    pub(super) fn nap_for_room(&self, attempts: u32) {
+    pub(super) fn back_off_for_room(&self, attempts: u32) {
         let mut want = self.log_room.want.lock();
         let ends = || self.waits_end() || self.has_failed();
         if self.is_full() && !ends() {

@@ -65,7 +65,7 @@ pub(super) struct Counters {
     /// Their time, those of one group as one.
     pub(super) sync_times: Latency,
     /// Time of the last report of a slow sync, in microseconds of the disk's clock; 0: never.
-    pub(super) slow_sync_told: AtomicU64,
+    pub(super) slow_sync_reported: AtomicU64,
 }
 
 impl Core {
@@ -93,14 +93,14 @@ impl Core {
     /// and nobody may ask for any.
     pub(super) fn fail(&self, error: &Error) {
         note("log: failed");
-        let told = {
+        let reported = {
             let mut reason = self.reason.lock();
             let first = reason.is_none();
             reason.get_or_insert_with(|| format!("the write-ahead log failed: {error}"));
             !first
         };
         self.failed.store(true, Ordering::SeqCst);
-        if !told {
+        if !reported {
             self.report(
                 LogLevel::Error,
                 &format!(

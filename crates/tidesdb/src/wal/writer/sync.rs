@@ -87,11 +87,12 @@ impl Core {
     /// Reports a slow sync in the log, at most one a minute: commits wait for it.
     pub(super) fn tell_slow_sync(&self, begun: u64) {
         let now = self.clock.now_micros();
-        let (took, told) = (now.saturating_sub(begun), self.counters.slow_sync_told.load(Ordering::Relaxed));
-        if took < SLOW_SYNC_US || (told != 0 && now.saturating_sub(told) < SLOW_SYNC_PAUSE_US) {
+        let (took, reported) =
+            (now.saturating_sub(begun), self.counters.slow_sync_reported.load(Ordering::Relaxed));
+        if took < SLOW_SYNC_US || (reported != 0 && now.saturating_sub(reported) < SLOW_SYNC_PAUSE_US) {
             return;
         }
-        self.counters.slow_sync_told.store(now.max(1), Ordering::Relaxed);
+        self.counters.slow_sync_reported.store(now.max(1), Ordering::Relaxed);
         let what = format!("a sync of the write-ahead log took {}: commits wait for the disk", Micros(took));
         self.report(LogLevel::Warn, &what);
     }
