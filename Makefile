@@ -61,7 +61,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test)
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine simulate mutants test-sort test-index-kind test-mtr test-galera test-short test-install test-deb test-suites \
+  test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-short test-install test-deb test-suites \
   test-suites-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
 
 comma := ,
@@ -148,7 +148,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server.sh restore
 
-test: test-setup test-engine lint-short simulate test-sort test-index-kind test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
+test: test-setup test-engine lint-short simulate test-sort test-index-kind test-table-record test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -175,6 +175,10 @@ test-sort: setup ## the sort of new indexes, without a server; half a minute
 test-index-kind: setup ## indexes with any number of entries a row, without a server; [SEED=n]
 	@$(call say,testing the entries of indexes without a server (half a minute))
 	@$(MAKE) --no-print-directory -f plugin/build.mk test-index-kind PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) SEED=$(SEED)
+
+test-table-record: setup ## the dictionary record of a table, without a server; seconds
+	@$(call say,testing the dictionary record of a table without a server (seconds))
+	@$(MAKE) --no-print-directory -f plugin/build.mk test-table-record PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
 test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))

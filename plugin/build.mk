@@ -45,7 +45,7 @@ PRECOMPILED := $(OBJECTS_DIR)/precompiled.h
 
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
-.PHONY: all objects print-compile print-sources test-sort test-index-kind always
+.PHONY: all objects print-compile print-sources test-sort test-index-kind test-table-record always
 all: $(PLUGIN)
 
 objects: $(OBJECTS)
@@ -69,6 +69,13 @@ test-index-kind:
 	@mkdir -p $(OBJECTS_DIR)
 	@$(COMPILE) -o $(OBJECTS_DIR)/index_kind_test plugin/test/index_kind_test.cc -Wl,--unresolved-symbols=ignore-all
 	@$(OBJECTS_DIR)/index_kind_test $(SEED)
+
+# Alone, too.
+test-table-record:
+	@mkdir -p $(OBJECTS_DIR)
+	@$(COMPILE) -o $(OBJECTS_DIR)/table_record_test plugin/test/table_record_test.cc plugin/src/ddl/table_record.cc \
+	  -Wl,--unresolved-symbols=ignore-all
+	@$(OBJECTS_DIR)/table_record_test
 
 $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECTS_DIR)/engine
 	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }

@@ -5,7 +5,6 @@
 #include "sql_class.h"
 #include "sql_table.h"
 
-#include "ddl/expression_text.h"
 #include "ddl/tables.h"
 #include "server.h"
 
@@ -144,7 +143,7 @@ class Planner {
     List_iterator_fast<Create_field> fields(info_->alter_info->create_list);
     while (const Create_field *definition = fields++)
       if (definition->field && !same_name(definition->field->field_name, definition->field_name))
-        renames_[std::string(definition->field->field_name.str, definition->field->field_name.length)] =
+        plan_->renames[std::string(definition->field->field_name.str, definition->field->field_name.length)] =
             std::string(definition->field_name.str, definition->field_name.length);
   }
 
@@ -152,10 +151,10 @@ class Planner {
     if (before->stored_in_db() != after->stored_in_db()) return reason_of(ALTER_STORED_COLUMN_TYPE);
     if (after->check_constraint &&
         !(before->check_constraint &&
-          same_expression(before->check_constraint, after->check_constraint, renames_)))
+          same_expression(before->check_constraint, after->check_constraint, plan_->renames)))
       return reason_of(ALTER_ADD_CHECK_CONSTRAINT);
     if (before->vcol_info && after->vcol_info &&
-        !same_expression(before->vcol_info, after->vcol_info, renames_))
+        !same_expression(before->vcol_info, after->vcol_info, plan_->renames))
       return reason_of(ALTER_STORED_GCOL_EXPR);
     if ((before->flags ^ after->flags) & FIELD_IN_PART_FUNC_FLAG)
       return "TidesDB: rows are in their partitions by another column";
@@ -304,7 +303,6 @@ class Planner {
   const Alter_inplace_info *info_;
   AlterPlan *plan_;
   const TableRecord *old_ = nullptr;
-  Renames renames_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "ddl/expression_text.h"
 #include "ddl/table_record.h"
 #include "foreign/alter.h"
 #include "key/sql_headers.h"
@@ -26,6 +27,7 @@ struct AlterPlan {
   TableRecord record; /* of the table as it will be, without the values of new_columns */
   std::vector<uint32_t> dropped;
   std::vector<AddedIndex> added;
+  Renames renames;
   std::vector<const Field *> new_columns; /* of the new definition, that rows have a place for */
   foreign::KeyPlan keys;
   bool new_layout = false;

@@ -34,14 +34,31 @@ std::string without_doubled_marks(const std::string &word) {
   return plain;
 }
 
+/* Parts of a generated column are functions, rows, columns and constants; the server allows no others. */
+void append_collations(Item *item, std::string *names) {
+  const CHARSET_INFO *collation = item->collation.collation;
+  const std::string name(collation->coll_name.str, collation->coll_name.length);
+  const size_t end = name.find('_');
+  *names += ' ' + (end == std::string::npos ? name : name.substr(end + 1));
+  if (item->type() == Item::ROW_ITEM)
+    for (uint i = 0; i < item->cols(); i++) append_collations(item->element_index(i), names);
+  if (item->type() != Item::FUNC_ITEM && item->type() != Item::COND_ITEM) return;
+  Item_func *function = static_cast<Item_func *>(item);
+  for (uint i = 0; i < function->argument_count(); i++) append_collations(function->arguments()[i], names);
+  if (item->type() != Item::COND_ITEM) return;
+  List_iterator_fast<Item> each(*static_cast<Item_cond *>(item)->argument_list());
+  while (Item *part = each++) append_collations(part, names);
+}
+
+}  // namespace
+
 std::string quoted_name(const std::string &name) {
   std::string quoted = "`";
   for (const char c : name) quoted.append(c == '`' ? 2 : 1, c);
   return quoted + '`';
 }
 
-/* The server prints names of columns between backquotes. */
-std::string renamed(const std::string &text, const Renames &renames) {
+std::string with_new_names(const std::string &text, const Renames &renames) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     if (text[at] != '`' && text[at] != '\'') {
@@ -59,12 +76,16 @@ std::string renamed(const std::string &text, const Renames &renames) {
   return out;
 }
 
-}  // namespace
-
 std::string expression_text(const Virtual_column_info *expression) {
   StringBuffer<256> text;
   expression->expr->print_for_table_def(&text);
   return std::string(text.ptr(), text.length());
+}
+
+std::string collations_of(const Virtual_column_info *expression) {
+  std::string names;
+  append_collations(expression->expr, &names);
+  return names;
 }
 
 bool reads_column(const Virtual_column_info *expression, const Field *field) {
@@ -86,7 +107,7 @@ bool is_checked(const TABLE *table, const Field *field) {
 bool same_expression(const Virtual_column_info *before, const Virtual_column_info *after,
                      const Renames &renames) {
   const std::string old_text = expression_text(before);
-  return (renames.empty() ? old_text : renamed(old_text, renames)) == expression_text(after);
+  return (renames.empty() ? old_text : with_new_names(old_text, renames)) == expression_text(after);
 }
 
 }  // namespace tidesdb

@@ -5,6 +5,7 @@
 
 #include "ddl/alter_plan.h"
 #include "ddl/index_build.h"
+#include "ddl/index_expressions.h"
 #include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
@@ -33,8 +34,12 @@ class FirstMessage : public Internal_error_handler {
   THD *thd_;
 };
 
-bool is_stale(const TABLE *table, const TableRecord &record, uint key) {
+bool is_of_earlier_build(const TABLE *table, const TableRecord &record, uint key) {
   return !record.indexes[key].has_settings && has_virtual_part(table, table->key_info[key]);
+}
+
+bool is_stale(const TABLE *table, const TableRecord &record, uint key) {
+  return record.indexes[key].is_stale || is_of_earlier_build(table, record, key);
 }
 
 /* Of prepared transactions alone: who opens a table first finds no others. They are not waited for. */
@@ -49,6 +54,12 @@ int lock_out_writers(tidesdb_family *rows, TxnHandle *txn) {
 /* A name for families in the making, which the start and the next build of it clean up. */
 std::string shadow_name(const std::string &name, const TableRecord &record) {
   return name.substr(0, name.find('/') + 1) + "#sql-alter-virtual-" + std::to_string(record.table_id);
+}
+
+void tell(size_t indexes, const std::string &name, const char *reason) {
+  if (indexes == 0) return;
+  sql_print_information("TidesDB: %zu indexes over virtual columns of '%s' are made anew: %s", indexes,
+                        name.c_str(), reason);
 }
 
 int commit(const AlterPlan &plan, const std::string &name, const std::string &shadow) {
@@ -74,22 +85,28 @@ int rebuild_stale_indexes(THD *thd, TABLE *table, const std::string &name, tides
                           TableRecord *record) {
   AlterPlan plan;
   plan.record = *record;
+  size_t of_earlier_build = 0;
   for (uint key = 0; key < table->s->keys; key++) {
     if (!is_stale(table, *record, key)) continue;
     IndexRecord &index = plan.record.indexes[key];
     plan.dropped.push_back(index.id);
     index.id = plan.record.next_index_id++;
-    take_settings(table, key, &index);
+    if (is_of_earlier_build(table, *record, key)) {
+      take_settings(table, key, &index);
+      of_earlier_build++;
+    }
+    index.is_stale = false;
+    index.expressions = 0;
     plan.added.push_back({key, index.id});
   }
+  take_expressions(table, &plan.record);
   TxnHandle guard;
   int status = lock_out_writers(rows, &guard);
   const std::string shadow = shadow_name(name, *record);
   if (status == TIDESDB_OK) {
-    sql_print_information(
-        "TidesDB: %zu indexes over virtual columns of '%s' are made anew: an earlier build made "
-        "them",
-        plan.added.size(), name.c_str());
+    tell(of_earlier_build, name, "an earlier build made them");
+    tell(plan.added.size() - of_earlier_build, name,
+         "the table's definition has other expressions for their columns");
     HA_CREATE_INFO info;
     info.init();
     FirstMessage message(thd);

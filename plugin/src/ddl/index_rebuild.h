@@ -1,7 +1,9 @@
 /*
-  Indexes over virtual columns that an earlier build made: their entries were taken from what records held,
-  and may disagree with their rows. Such an index has no settings in the table's record. It is made anew when
-  its table is opened first.
+  Indexes over virtual columns that may disagree with their rows. They are made anew when their table is
+  opened first. Such are
+  - those that an earlier build made: their entries were taken from what records held. They have no settings
+  in the table's record;
+  - those whose columns have other expressions now (ddl/index_expressions.h).
 */
 #ifndef TIDESDB_DDL_INDEX_REBUILD_H
 #define TIDESDB_DDL_INDEX_REBUILD_H
@@ -16,9 +18,9 @@ namespace tidesdb {
 bool has_stale_indexes(const TABLE *table, const TableRecord &record);
 
 /*
-  Makes them anew under the settings of this session. `table` is being opened by `thd`, and nobody else has it
-  open. *record becomes the new one. Status of the engine; after an error all is as before. An open
-  transaction on the table, of XA, is one.
+  Makes them anew under their settings, which are those of this session where they have none. `table` is being
+  opened by `thd`, and nobody else has it open. *record becomes the new one. Status of the engine; after an
+  error all is as before. An open transaction on the table, of XA, is one.
 */
 int rebuild_stale_indexes(THD *thd, TABLE *table, const std::string &name, tidesdb_family *rows,
                           TableRecord *record);

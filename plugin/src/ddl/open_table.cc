@@ -7,6 +7,7 @@
 
 #include "log.h"
 
+#include "ddl/index_expressions.h"
 #include "ddl/index_rebuild.h"
 #include "ddl/table_families.h"
 #include "ddl/table_path.h"
@@ -142,10 +143,11 @@ void OpenTable::sort_indexes(const TABLE *table) {
 /* Where nobody else has the table open: the row log would be theirs, too. What cannot be rebuilt now is
    hidden from the optimizer, and the next opening tries again. */
 void OpenTable::rebuild_indexes(const TABLE *table, tidesdb_family *rows) {
-  if (is_temporary(name_) || !plugin.ddl_recovery_done || row_log_.use_count() != 1 ||
-      !has_stale_indexes(table, record_))
-    return;
-  rebuild_stale_indexes(table->in_use, const_cast<TABLE *>(table), name_, rows, &record_);
+  if (is_temporary(name_)) return;
+  TABLE *opened = const_cast<TABLE *>(table);
+  mark_other_expressions(opened, &record_);
+  if (!plugin.ddl_recovery_done || row_log_.use_count() != 1 || !has_stale_indexes(table, record_)) return;
+  rebuild_stale_indexes(table->in_use, opened, name_, rows, &record_);
 }
 
 std::vector<IndexRecord> OpenTable::indexes() {

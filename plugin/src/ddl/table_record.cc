@@ -11,6 +11,7 @@ namespace {
 constexpr uint8_t FLAG_PRIMARY_KEY = 1;
 constexpr uint8_t FLAG_PARENT = 2;
 constexpr uint8_t FLAG_DROPPED_KEYS = 4;
+constexpr uint8_t FLAG_EXPRESSIONS = 8;
 constexpr uint8_t FLAG_UNIQUE = 1;
 constexpr uint8_t FLAG_NULLABLE = 1;
 constexpr uint8_t FLAG_NULL = 1;
@@ -133,6 +134,29 @@ void read_settings(Reader *in, std::vector<IndexRecord> *indexes) {
   });
 }
 
+bool has_expressions(const IndexRecord &index) { return index.has_settings && index.expressions != 0; }
+
+void write_expressions(const TableRecord &record, Writer *out) {
+  const std::vector<IndexRecord> &indexes = record.indexes;
+  out->text(record.expressions_of);
+  out->number(static_cast<uint64_t>(std::count_if(indexes.begin(), indexes.end(), has_expressions)), 2);
+  for (const IndexRecord &index : indexes) {
+    if (!has_expressions(index)) continue;
+    out->number(index.id, 4);
+    out->number(index.expressions, 8);
+  }
+}
+
+void read_expressions(Reader *in, TableRecord *record) {
+  record->expressions_of = in->text();
+  in->list([&] {
+    const uint32_t id = static_cast<uint32_t>(in->number(4));
+    const uint64_t expressions = in->number(8);
+    for (IndexRecord &index : record->indexes)
+      if (index.id == id) index.expressions = expressions;
+  });
+}
+
 void read_keys(Reader *in, std::vector<ForeignKeyRecord> *keys) {
   in->list([&] {
     ForeignKeyRecord key;
@@ -160,6 +184,7 @@ std::vector<uint8_t> TableRecord::encode() const {
   const bool has_dropped_keys = !dropped_keys.empty();
   const bool has_settings = std::any_of(indexes.begin(), indexes.end(),
                                         [](const IndexRecord &index) { return index.has_settings; });
+  const bool knows_expressions = std::any_of(indexes.begin(), indexes.end(), has_expressions);
   const bool has_links =
       is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty() || has_settings;
   out.number(has_settings ? TABLE_RECORD_VERSION
@@ -167,7 +192,7 @@ std::vector<uint8_t> TableRecord::encode() const {
                           : VERSION_WITHOUT_FOREIGN_KEYS,
              1);
   out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0) |
-                 (has_dropped_keys ? FLAG_DROPPED_KEYS : 0),
+                 (has_dropped_keys ? FLAG_DROPPED_KEYS : 0) | (knows_expressions ? FLAG_EXPRESSIONS : 0),
              1);
   out.number(table_id, 8);
   out.number(create_id, 8);
@@ -216,6 +241,7 @@ std::vector<uint8_t> TableRecord::encode() const {
   out.text(home);
   if (has_dropped_keys) write_keys(dropped_keys, &out);
   if (has_settings) write_settings(indexes, &out);
+  if (knows_expressions) write_expressions(*this, &out);
   return bytes;
 }
 
@@ -283,7 +309,10 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
     home = in.text();
     if (flags & FLAG_DROPPED_KEYS) read_keys(&in, &dropped_keys);
   }
-  if (version > VERSION_WITHOUT_SETTINGS) read_settings(&in, &indexes);
+  if (version > VERSION_WITHOUT_SETTINGS) {
+    read_settings(&in, &indexes);
+    if (flags & FLAG_EXPRESSIONS) read_expressions(&in, this);
+  }
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)
       if (column.kind > LayoutColumn::VARIABLE || column.null > 8 * layout.null_bytes) return false;

@@ -39,6 +39,10 @@ struct IndexRecord {
      it found, and it is rebuilt (ddl/index_rebuild.h). */
   bool has_settings = false;
   ExpressionSettings settings;
+  /* Hash of its virtual columns' expressions under these settings (ddl/index_expressions.h); 0: not known. */
+  uint64_t expressions = 0;
+  /* Not in the bytes: it is to be made anew, and serves no read until then. */
+  bool is_stale = false;
 };
 
 struct ColumnRecord {
@@ -71,6 +75,9 @@ struct TableRecord {
   uint64_t analyzed_rows = 0;
   /* Identity of the server's definition (.frm) that the record was written with; empty: not known. */
   std::string definition;
+  /* That of the definition that has the expressions of the indexes; empty: not known. Changes of partitions
+     give a new `definition` without it. */
+  std::string expressions_of;
   std::vector<ColumnRecord> columns; /* in the order of the server's fields */
   RowHistory history;
   std::vector<IndexRecord> indexes;           /* in the order of the server's keys */

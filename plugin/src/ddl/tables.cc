@@ -13,6 +13,7 @@
 #include "ddl/exclusive_table.h"
 #include "ddl/family_group.h"
 #include "ddl/file_names.h"
+#include "ddl/index_expressions.h"
 #include "ddl/server_files.h"
 #include "ddl/table_families.h"
 #include "ddl/table_path.h"
@@ -189,6 +190,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   const TABLE_SHARE *share = form->s;
   TableRecord record = describe(form);
   take_settings_of_siblings(table, &record);
+  take_expressions(const_cast<TABLE *>(form), &record);
   foreign::Declared declared;
   if (const int error = foreign::declare(thd, table, form, info, &record, &declared)) return error;
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE && has_strays(table, record.definition)) {

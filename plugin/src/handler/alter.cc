@@ -17,6 +17,7 @@
 #include "ddl/definition.h"
 #include "ddl/exclusive_table.h"
 #include "ddl/index_build.h"
+#include "ddl/index_expressions.h"
 #include "ddl/partition_options.h"
 #include "ddl/table_families.h"
 #include "ddl/table_path.h"
@@ -116,10 +117,10 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
   if (plan_alter(table, altered, info, open_table_->name(), open_table_->record(), &plan, &reason))
     reason = take_defaults(altered, &plan);
   if (table->in_use->is_error()) return HA_ALTER_ERROR;
-  if (!reason && pins_collations())
+  if (!reason && changes_indexed_expressions(altered, plan))
     reason =
-        "TidesDB: an index over a virtual column was made under another character_set_collations, and the "
-        "server may write those of this session into the definition";
+        "TidesDB: an indexed virtual column means something else in the new definition: the server writes "
+        "default collations into its expression, or takes those of the table";
   if (reason) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
@@ -138,12 +139,10 @@ enum_alter_inplace_result ha_tidesdb::check_if_supported_inplace_alter(TABLE *al
 /* The server writes each expression anew, in an ALTER that changes nothing of it as well. A collation that
    the session has by default is in it then (CAST(... CHAR CHARACTER SET utf8mb4 BINARY)), and the column has
    other values from then on. */
-bool ha_tidesdb::pins_collations() const {
-  for (uint index = 0; index < table_share->keys; index++)
-    if (virtual_columns_.index_has_any(index) &&
-        virtual_columns_.has_other_collations(index, opened_settings_))
-      return true;
-  return false;
+bool ha_tidesdb::changes_indexed_expressions(TABLE *altered, const AlterPlan &plan) {
+  std::string why; /* (Of expressions that cannot be told the record keeps what it knows.) */
+  virtual_columns_.prepare(table->in_use, &why);
+  return changes_expressions(virtual_columns_, open_table_->record(), altered, plan);
 }
 
 bool ha_tidesdb::builds_beside_writers() const {
@@ -171,6 +170,7 @@ bool ha_tidesdb::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info 
       my_error(ER_ALTER_OPERATION_NOT_SUPPORTED, MYF(0), "ALGORITHM=INPLACE", "ALGORITHM=COPY");
     return true;
   }
+  take_expressions(altered, &context->plan.record);
   context->builds = !context->plan.added.empty();
   context->shadow = canonical_table(altered->s->normalized_path.str) + partition_suffix(open_table_->name());
   if (!is_intermediate(context->shadow)) return failed(HA_ERR_INTERNAL_ERROR);

@@ -329,7 +329,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   void log_change(Slice primary_key);
   int apply_writes();
   void note_changed_table();
-  bool pins_collations() const;
+  bool changes_indexed_expressions(TABLE *altered, const tidesdb::AlterPlan &plan);
   bool builds_beside_writers() const;
   void add_write(tidesdb_family *family, Slice key, Slice value, int kind, bool lock, uint index,
                  bool replaces = false);

@@ -101,6 +101,7 @@ void VirtualColumns::compile_index(uint number, const IndexRecord &known) {
   const TABLE_SHARE *share = table_->s;
   const KEY &key = table_->key_info[number];
   Index &index = indexes_[number];
+  index.is_stale = known.is_stale;
   index.dependencies.resize(bitmap_buffer_size(share->fields) / sizeof(my_bitmap_map));
   MY_BITMAP needed;
   my_bitmap_init(&needed, index.dependencies.data(), share->fields); /* (and clears it) */
@@ -219,6 +220,7 @@ const char *VirtualColumns::difference(uint index, THD *thd, const ExpressionSet
   const Index &of = indexes_[index];
   const Group &group = *groups_[of.group];
   if (!group.is_known) return "the build that made the index";
+  if (of.is_stale) return "the definition of the table";
   if (!group.is_open) return "time_zone";
   if ((of.needs & (NEEDS_ZONE | NEEDS_DAY)) && group.has_other_rules) return "the rules of its time zone";
   if (of.needs == 0) return nullptr;
@@ -229,9 +231,18 @@ const char *VirtualColumns::difference(uint index, THD *thd, const ExpressionSet
   return group.settings.difference(opened, of.needs & NEEDS_OPENING ? of.needs : of.needs & KEPT);
 }
 
-bool VirtualColumns::has_other_collations(uint index, const ExpressionSettings &opened) const {
-  const Index &of = indexes_[index];
-  return groups_[of.group]->settings.difference(opened, of.needs & NEEDS_COLLATIONS) != nullptr;
+std::vector<std::string> VirtualColumns::expressions(uint index) const {
+  std::vector<std::string> texts;
+  if (!index_has_any(index)) return texts;
+  const Group &group = *groups_[indexes_[index].group];
+  /* Constants that are times of a zone are printed by its rules. */
+  if (!group.is_open || group.has_other_rules) return texts;
+  for (const uint column : indexes_[index].columns) {
+    const Field *field = group.own.field[column];
+    texts.push_back(quoted_name({field->field_name.str, field->field_name.length}) + " AS " +
+                    expression_text(field->vcol_info) + collations_of(field->vcol_info));
+  }
+  return texts;
 }
 
 const uchar *VirtualColumns::row_with(uint index, const uchar *record) {

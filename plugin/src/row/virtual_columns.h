@@ -58,9 +58,9 @@ class VirtualColumns {
   /* Why entries of an index are not what the session would compute; nullptr: they are. `opened`: the settings
      of the session that opened the table: some stay in the server's expressions from then on. */
   const char *difference(uint index, THD *thd, const ExpressionSettings &opened) const;
-  /* Whether the server's expressions for an index have other default collations than the index was made with.
-   */
-  bool has_other_collations(uint index, const ExpressionSettings &opened) const;
+  /* One text for each virtual column of an index: its name, expression and collations under the settings of
+     the index. Empty: they cannot be told, here or before prepare(). */
+  std::vector<std::string> expressions(uint index) const;
 
   /* The row with the virtual columns of an index, whose stored columns are in `record`: a buffer of the
      record's layout. Valid until the next call. Errors of the expressions are ignored: the column is then
@@ -82,6 +82,7 @@ class VirtualColumns {
     std::vector<const Field *> sources;
     uint32_t needs = 0; /* bits of ExpressionNeed */
     size_t group = 0;
+    bool is_stale = false;
   };
 
   void compile_index(uint number, const IndexRecord &known);
