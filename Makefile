@@ -215,7 +215,7 @@ test-alerts: ## the manual's alerts by Prometheus' promtool, which Debian's pack
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
 	@$(call say,installing the library and building programs against it (half a minute))
-	@scripts/setup/packages.sh pkgconf binutils
+	@scripts/setup/packages.sh pkgconf binutils cmake
 	@scripts/test/install.sh
 
 REPORT_SAMPLES := $(BUILD)/report-samples
@@ -274,7 +274,7 @@ manual: setup ## the manual as a book, build/manual/index.html
 # compiler invents is not. Another clang-format than Debian 12's would lay out some lines anew: it checks nothing.
 lint-short: setup ## formats, scripts, the engine's own lints, links of its comments; less than a minute, in make test
 	@$(call say,checking formats and the rules of the code (less than a minute))
-	@scripts/setup/packages.sh shellcheck
+	@scripts/setup/packages.sh shellcheck clang-format
 	cargo fmt --all --check
 	@if clang-format --version | grep -q 'version 14\.'; then clang-format --dry-run -Werror $(PLUGIN_SOURCES); \
 	  else $(call say,the form of the C++ sources is clang-format 14$(comma) and this is another: not checked); fi
@@ -289,10 +289,12 @@ lint: lint-short ## the same for all crates and all targets, and no warning; bef
 
 tidy: engine ## clang-tidy over the plugin; slow
 	@$(call say,running clang-tidy (nine minutes))
+	@scripts/setup/packages.sh clang-tidy
 	clang-tidy --quiet $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) print-sources) -- -x c++ \
 	  $$($(MAKE) -s -f plugin/build.mk PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) print-compile)
 
 format: setup ## format Rust and C++
+	@scripts/setup/packages.sh clang-format
 	cargo fmt --all
 	clang-format -i $(PLUGIN_SOURCES)
 

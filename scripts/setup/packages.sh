@@ -15,7 +15,7 @@ BUILD_PACKAGES=(
   gcc g++ make perl patchelf cmake bison dpkg-dev xz-utils util-linux
   libncurses-dev libssl-dev zlib1g-dev libpcre2-dev libfmt-dev libxml2-dev
   libcurl4-openssl-dev libgnutls28-dev libaio-dev
-  clang-format clang-tidy sysbench procps python3 debian-archive-keyring
+  sysbench procps python3 debian-archive-keyring
 )
 
 missing_packages() {
