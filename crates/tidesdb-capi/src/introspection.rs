@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use tidesdb::internal::compaction::history::{Action, Outcome};
+use tidesdb::internal::compaction::history::{Action, CompactionOutcome};
 use tidesdb::internal::lock::{DumpedLock, KeyPrefix};
 use tidesdb::internal::txn::transaction_list::TransactionState;
 
@@ -329,10 +329,10 @@ pub unsafe extern "C" fn tidesdb_compactions(
                 Action::Rewrite => 2,
             },
             outcome: match record.outcome {
-                Outcome::Running => 0,
-                Outcome::Done => 1,
-                Outcome::Failed => 2,
-                Outcome::Interrupted => 3,
+                CompactionOutcome::Running => 0,
+                CompactionOutcome::Done => 1,
+                CompactionOutcome::Failed => 2,
+                CompactionOutcome::Interrupted => 3,
             },
             from: record.from.unwrap_or(UNKNOWN_BYTE),
             to: record.to.unwrap_or(UNKNOWN_BYTE),

@@ -25,7 +25,7 @@ pub mod cache {
 #[doc(hidden)]
 pub mod compaction {
     pub mod history {
-        pub use crate::compaction::history::{Action, Outcome, KEPT};
+        pub use crate::compaction::history::{Action, CompactionOutcome, KEPT};
     }
 }
 

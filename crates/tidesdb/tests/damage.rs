@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sim::{begin, open, rows, Row, DIR};
-use tidesdb::internal::compaction::history::{Action, Outcome};
+use tidesdb::internal::compaction::history::{Action, CompactionOutcome};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Failure, Fault, Op};
 use tidesdb::internal::io::{Disk, FaultyDisk};
@@ -331,7 +331,9 @@ fn a_file_that_cannot_be_rewritten_does_not_keep_merges_busy() {
     fill(&db, &bad, 0, SHARED_ROWS);
     db.flush().expect("flushes");
     let met = |db: &Db| {
-        db.compactions().iter().any(|job| job.action == Action::Merge && job.outcome == Outcome::Failed)
+        db.compactions()
+            .iter()
+            .any(|job| job.action == Action::Merge && job.outcome == CompactionOutcome::Failed)
     };
     let begun = std::time::Instant::now();
     while !met(&db) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sim::{begin, open, rows, Row, DIR};
 use tidesdb::internal::cache::BlockCache;
-use tidesdb::internal::compaction::history::Outcome;
+use tidesdb::internal::compaction::history::CompactionOutcome;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::{Disk, FaultyDisk};
@@ -507,7 +507,7 @@ fn merges_that_find_no_space_leave_nothing_behind() {
     });
     put(1);
     db.flush().expect("flushes");
-    let failed = || db.compactions().iter().filter(|job| job.outcome == Outcome::Failed).count();
+    let failed = || db.compactions().iter().filter(|job| job.outcome == CompactionOutcome::Failed).count();
     let begun = Instant::now();
     while failed() < 5 {
         assert!(begun.elapsed() < Duration::from_secs(30), "{} attempts", failed());
@@ -549,13 +549,13 @@ fn a_merge_that_cannot_fit_keeps_no_other_away() {
         db.compactions().iter().filter(|job| job.family == Some(family) && job.outcome == outcome).count()
     };
     let begun = Instant::now();
-    while of(small_id, Outcome::Done) == 0 {
+    while of(small_id, CompactionOutcome::Done) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", db.compactions());
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(
-        (of(large_id, Outcome::Failed), of(large_id, Outcome::Done)),
+        (of(large_id, CompactionOutcome::Failed), of(large_id, CompactionOutcome::Done)),
         (1, 0),
         "{:?}",
         db.compactions()
@@ -564,7 +564,7 @@ fn a_merge_that_cannot_fit_keeps_no_other_away() {
     // The answer of a second ago is asked for again.
     disk.advance_clock(2_000_000);
     let begun = Instant::now();
-    while of(large_id, Outcome::Done) == 0 {
+    while of(large_id, CompactionOutcome::Done) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", db.compactions());
         std::thread::sleep(Duration::from_millis(10));
     }

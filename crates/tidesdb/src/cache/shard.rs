@@ -34,7 +34,7 @@ impl CacheSlot {
 /// Invariant: an occupied slot is reachable from its hash's home slot without an empty one between. The
 /// length is zero or a power of two, and at least one slot is empty.
 #[derive(Default)]
-struct Table {
+struct SlotTable {
     slots: Vec<Option<CacheSlot>>,
     entries: usize,
     hand: usize,
@@ -46,14 +46,14 @@ struct Table {
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    table: RwLock<Table>,
+    table: RwLock<SlotTable>,
     /// Its missing blocks that a thread is reading.
     pub(super) reads: SingleFlight<(FileNo, u64), BlockRef>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-impl Table {
+impl SlotTable {
     fn mask(&self) -> usize {
         self.slots.len() - 1
     }

@@ -22,11 +22,11 @@ struct Flight<K, B> {
 
 /// The place where threads wait for the end of a flight.
 struct Landing<B> {
-    outcome: Mutex<Outcome<B>>,
+    outcome: Mutex<FlightOutcome<B>>,
     landed: Condvar,
 }
 
-enum Outcome<B> {
+enum FlightOutcome<B> {
     UnderWay,
     Landed(B),
     Failed,
@@ -81,21 +81,21 @@ impl<K: Copy + PartialEq, B: Clone> SingleFlight<K, B> {
 
 impl<B: Clone> Landing<B> {
     fn new() -> Landing<B> {
-        Landing { outcome: Mutex::new(Outcome::UnderWay), landed: Condvar::default() }
+        Landing { outcome: Mutex::new(FlightOutcome::UnderWay), landed: Condvar::default() }
     }
 
     fn wait<'a, K: Copy + PartialEq>(&self) -> Boarding<'a, K, B> {
         let mut outcome = self.outcome.lock();
         loop {
             match &*outcome {
-                Outcome::Landed(block) => return Boarding::Landed(block.clone()),
-                Outcome::Failed => return Boarding::Failed,
-                Outcome::UnderWay => self.landed.wait(&mut outcome),
+                FlightOutcome::Landed(block) => return Boarding::Landed(block.clone()),
+                FlightOutcome::Failed => return Boarding::Failed,
+                FlightOutcome::UnderWay => self.landed.wait(&mut outcome),
             }
         }
     }
 
-    fn tell(&self, end: Outcome<B>) {
+    fn tell(&self, end: FlightOutcome<B>) {
         let mut outcome = self.outcome.lock();
         *outcome = end;
         if !mutant::is(Mutant::FlightEndUntold) {
@@ -108,10 +108,10 @@ impl<K: Copy + PartialEq, B: Clone> Lead<'_, K, B> {
     /// Ends the flight with the thing, which is where others look for it, if there was room.
     pub(crate) fn land(mut self, thing: &B) {
         self.landed = true;
-        self.end(|| Outcome::Landed(thing.clone()));
+        self.end(|| FlightOutcome::Landed(thing.clone()));
     }
 
-    fn end(&self, outcome: impl FnOnce() -> Outcome<B>) {
+    fn end(&self, outcome: impl FnOnce() -> FlightOutcome<B>) {
         let mut flights = self.of.flights.lock();
         let at = flights.iter().position(|flight| flight.key == self.key);
         let landing = at.and_then(|at| flights.swap_remove(at).landing);
@@ -126,7 +126,7 @@ impl<K: Copy + PartialEq, B: Clone> Lead<'_, K, B> {
 impl<K: Copy + PartialEq, B: Clone> Drop for Lead<'_, K, B> {
     fn drop(&mut self) {
         if !self.landed && !mutant::is(Mutant::FailedFlightStays) {
-            self.end(|| Outcome::Failed);
+            self.end(|| FlightOutcome::Failed);
         }
     }
 }

@@ -18,7 +18,7 @@ pub const KEPT: usize = 256;
 
 /// A compaction's outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum CompactionOutcome {
     /// Running.
     Running,
     /// Its outputs are installed.
@@ -42,7 +42,7 @@ pub enum Action {
 
 /// One compaction. Times are microseconds of the disk's clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct CompactionRecord {
     /// Its number, counted since the store was opened.
     pub id: u64,
     /// Its family; `None` for several.
@@ -74,7 +74,7 @@ pub struct Record {
     /// End.
     pub ended_us: Option<u64>,
     /// Its outcome.
-    pub outcome: Outcome,
+    pub outcome: CompactionOutcome,
 }
 
 /// The compactions of a store since its opening.
@@ -86,13 +86,13 @@ pub struct History {
 #[derive(Debug, Default)]
 struct HistoryState {
     begun: u64,
-    running: Vec<(Record, Arc<AtomicU64>)>,
-    over: VecDeque<Record>,
+    running: Vec<(CompactionRecord, Arc<AtomicU64>)>,
+    over: VecDeque<CompactionRecord>,
 }
 
-/// A running compaction. Dropped without [`Job::end`], it counts as interrupted.
+/// A running compaction. Dropped without [`CompactionProgress::end`], it counts as interrupted.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct CompactionProgress<'a> {
     history: &'a History,
     id: u64,
     raw_bytes: Arc<AtomicU64>,
@@ -114,8 +114,8 @@ fn name(reason: Reason) -> &'static str {
 
 impl History {
     /// Begins a compaction of a family, either picked or requested.
-    pub fn begin(&self, family: FamilyId, task: &Task, now: u64) -> Job<'_> {
-        self.push(Record {
+    pub fn begin(&self, family: FamilyId, task: &Task, now: u64) -> CompactionProgress<'_> {
+        self.push(CompactionRecord {
             id: 0,
             family: Some(family),
             action: if task.moves { Action::Move } else { Action::Merge },
@@ -124,34 +124,39 @@ impl History {
             to: Some(task.to),
             tables_in: (task.inputs.len() + task.overlaps.len()) as u64,
             bytes_in: task.bytes,
-            ..Record::empty(now)
+            ..CompactionRecord::empty(now)
         })
     }
 
     /// Begins a rewrite of a shared file with live tables of these families.
-    pub fn begin_rewrite(&self, families: &[FamilyId], now: u64) -> Job<'_> {
+    pub fn begin_rewrite(&self, families: &[FamilyId], now: u64) -> CompactionProgress<'_> {
         let family = (families.len() == 1).then(|| families[0]);
-        self.push(Record { family, tables_in: families.len() as u64, ..Record::empty(now) })
+        self.push(CompactionRecord {
+            family,
+            tables_in: families.len() as u64,
+            ..CompactionRecord::empty(now)
+        })
     }
 
-    fn push(&self, record: Record) -> Job<'_> {
+    fn push(&self, record: CompactionRecord) -> CompactionProgress<'_> {
         let raw_bytes = Arc::new(AtomicU64::new(0));
         let mut state = self.state.lock();
         state.begun += 1;
         let id = state.begun;
-        state.running.push((Record { id, ..record }, Arc::clone(&raw_bytes)));
-        Job { history: self, id, raw_bytes, ended: false }
+        state.running.push((CompactionRecord { id, ..record }, Arc::clone(&raw_bytes)));
+        CompactionProgress { history: self, id, raw_bytes, ended: false }
     }
 
     /// Running compactions, then finished ones, each group newest first.
-    pub fn records(&self) -> Vec<Record> {
+    pub fn records(&self) -> Vec<CompactionRecord> {
         let state = self.state.lock();
         let running = state.running.iter().rev();
-        let running = running.map(|(record, raw)| Record { raw_bytes: raw.load(Relaxed), ..record.clone() });
+        let running =
+            running.map(|(record, raw)| CompactionRecord { raw_bytes: raw.load(Relaxed), ..record.clone() });
         running.chain(state.over.iter().cloned()).collect()
     }
 
-    fn end(&self, id: u64, change: impl FnOnce(&mut Record)) -> Option<Record> {
+    fn end(&self, id: u64, change: impl FnOnce(&mut CompactionRecord)) -> Option<CompactionRecord> {
         let mut state = self.state.lock();
         let at = state.running.iter().position(|(record, _)| record.id == id)?;
         let (mut record, raw_bytes) = state.running.remove(at);
@@ -163,9 +168,9 @@ impl History {
     }
 }
 
-impl Record {
-    fn empty(now: u64) -> Record {
-        Record {
+impl CompactionRecord {
+    fn empty(now: u64) -> CompactionRecord {
+        CompactionRecord {
             id: 0,
             family: None,
             action: Action::Rewrite,
@@ -181,26 +186,26 @@ impl Record {
             entries_out: 0,
             begun_us: now,
             ended_us: None,
-            outcome: Outcome::Running,
+            outcome: CompactionOutcome::Running,
         }
     }
 }
 
-impl Job<'_> {
+impl CompactionProgress<'_> {
     /// Adds to the merged bytes of keys and values.
     pub fn tick(&self, raw_bytes: u64) {
         self.raw_bytes.fetch_add(raw_bytes, Relaxed);
     }
 
     /// Ends the compaction with a result; returns its record in the history.
-    pub fn end(mut self, result: &Result<Compacted>, now: u64) -> Option<Record> {
+    pub fn end(mut self, result: &Result<Compacted>, now: u64) -> Option<CompactionRecord> {
         self.ended = true;
         self.history.end(self.id, |record| {
             record.ended_us = Some(now);
             record.outcome = match result {
-                Ok(_) => Outcome::Done,
-                Err(Error::Interrupted) => Outcome::Interrupted,
-                Err(_) => Outcome::Failed,
+                Ok(_) => CompactionOutcome::Done,
+                Err(Error::Interrupted) => CompactionOutcome::Interrupted,
+                Err(_) => CompactionOutcome::Failed,
             };
             if let Ok(done) = result {
                 record.tables_out = done.edit.new_tables.len() as u64;
@@ -215,7 +220,7 @@ impl Job<'_> {
     }
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for CompactionRecord {
     /// The figures of a finished compaction, for the log. The caller adds the family's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = |level: Option<u8>| level.map_or("?".to_string(), |level| level.to_string());
@@ -238,10 +243,10 @@ impl fmt::Display for Record {
     }
 }
 
-impl Drop for Job<'_> {
+impl Drop for CompactionProgress<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.history.end(self.id, |record| record.outcome = Outcome::Interrupted);
+            self.history.end(self.id, |record| record.outcome = CompactionOutcome::Interrupted);
         }
     }
 }
@@ -265,12 +270,12 @@ mod tests {
         runs.tick(11);
         let records = history.records();
         assert_eq!(records.len(), KEPT + 1);
-        assert_eq!((records[0].outcome, records[0].family), (Outcome::Running, Some(9)));
+        assert_eq!((records[0].outcome, records[0].family), (CompactionOutcome::Running, Some(9)));
         assert_eq!((records[0].raw_bytes, records[0].ended_us), (11, None));
-        assert_eq!(records[1].outcome, Outcome::Interrupted);
-        assert_eq!((records[2].outcome, records[2].ended_us), (Outcome::Failed, Some(1001)));
+        assert_eq!(records[1].outcome, CompactionOutcome::Interrupted);
+        assert_eq!((records[2].outcome, records[2].ended_us), (CompactionOutcome::Failed, Some(1001)));
         let done = &records[3];
-        assert_eq!((done.outcome, done.family, done.raw_bytes), (Outcome::Done, None, 5));
+        assert_eq!((done.outcome, done.family, done.raw_bytes), (CompactionOutcome::Done, None, 5));
         assert_eq!((done.bytes_in, done.bytes_out, done.tables_in), (7, 3, 2));
         assert_eq!(done.ended_us, Some(done.begun_us + 2));
         assert!(records[1..].windows(2).all(|pair| pair[0].id > pair[1].id));

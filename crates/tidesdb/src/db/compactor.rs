@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compaction::history::{Action, Job, Record};
+use crate::compaction::history::{Action, CompactionProgress, CompactionRecord};
 use crate::compaction::job::{self, Compacted, JobContext};
 use crate::compaction::picker::{Reason, Task};
 use crate::compaction::sparse::{self, worth_rewriting};
@@ -70,7 +70,7 @@ impl Maintenance {
     fn with_context(
         &self,
         interrupted: &dyn Fn() -> bool,
-        progress: Job<'_>,
+        progress: CompactionProgress<'_>,
         run: impl FnOnce(&JobContext<'_>) -> Result<Compacted>,
     ) -> Result<Compacted> {
         let visible_seq = self.store.pipeline.visible_seq();
@@ -97,7 +97,7 @@ impl Maintenance {
     }
 
     /// Logs the end of a merge. A full disk, and the close of the store, have lines of their own.
-    fn tell_merge(&self, record: &Record, error: Option<&Error>) {
+    fn tell_merge(&self, record: &CompactionRecord, error: Option<&Error>) {
         let family = record.family.map_or("several tables".to_string(), |family| self.store.label(family));
         match error {
             None if record.action == Action::Move => {

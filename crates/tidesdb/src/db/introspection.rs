@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::compaction::history::Record;
+use crate::compaction::history::CompactionRecord;
 use crate::db::stats::FamilyStats;
 use crate::db::Db;
 use crate::error::Result;
@@ -143,14 +143,14 @@ impl Db {
     }
 
     /// The running compactions, then the last finished ones.
-    pub fn compactions(&self) -> Vec<Record> {
+    pub fn compactions(&self) -> Vec<CompactionRecord> {
         self.maintenance.history.records()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::compaction::history::Outcome;
+    use crate::compaction::history::CompactionOutcome;
     use crate::db::Db;
     use crate::io::FaultyDisk;
     use crate::options::{FamilyOptions, Options};
@@ -193,7 +193,7 @@ mod tests {
         assert!(own(&db).iter().all(|table| table.level > 0));
         let record = &db.compactions()[0];
         assert_eq!((record.family, record.reason), (Some(family.id()), "MANUAL"));
-        assert_eq!((record.outcome, record.tables_in), (Outcome::Done, 1));
+        assert_eq!((record.outcome, record.tables_in), (CompactionOutcome::Done, 1));
         assert!(record.bytes_in > 0 && record.bytes_out > 0 && record.entries_out == 2);
         assert!(record.ended_us >= Some(record.begun_us));
     }

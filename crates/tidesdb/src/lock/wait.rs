@@ -12,7 +12,7 @@ use super::mode::Mask;
 use super::owner::LockOwner;
 use super::queue::Attempt;
 use super::shard::{EntryId, EntryPlace, FamilyLocks, Shard};
-use super::wait_cell::{Outcome, Woken};
+use super::wait_cell::{WaitDecision, Woken};
 use super::Policy;
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
@@ -156,8 +156,8 @@ impl LockManager {
         self.counters.waiting.fetch_sub(1, Relaxed);
         self.counters.wait_us.fetch_add(self.clock.now_micros().saturating_sub(began), Relaxed);
         match outcome {
-            Ok(Outcome::Granted { first }) => Ok(Some((place, first))),
-            Ok(Outcome::Deadlock) => Err(Error::Deadlock),
+            Ok(WaitDecision::Granted { first }) => Ok(Some((place, first))),
+            Ok(WaitDecision::Deadlock) => Err(Error::Deadlock),
             Err(e) => {
                 self.count_given_up(&e);
                 Err(e)
@@ -205,7 +205,7 @@ impl LockManager {
                 deadlocks.extend(deadlock.map(|deadlock| (deadlock, Pinned::all(&found.cycle))));
             }
             take_out(waits, victim, wakes);
-            victim.wait_cell.decide(Outcome::Deadlock);
+            victim.wait_cell.decide(WaitDecision::Deadlock);
             if !Arc::ptr_eq(victim, owner) {
                 wakes.0.push(victim.clone());
             }
@@ -213,7 +213,7 @@ impl LockManager {
     }
 
     /// Ends the wait of an owner that woke without a decision, unless there is one by now.
-    fn withdraw(&self, owner: &Arc<LockOwner>) -> Option<Outcome> {
+    fn withdraw(&self, owner: &Arc<LockOwner>) -> Option<WaitDecision> {
         let mut wakes = Wakes::default();
         let mut waits = self.waits.lock();
         let decided = owner.wait_cell.decided();
@@ -238,7 +238,7 @@ pub(super) fn grant_waiters(
     queue.grant_waiters(&gap_conflict, |owner, first| {
         waits.waiting -= 1;
         *owner.waits_at.lock() = None;
-        owner.wait_cell.decide(Outcome::Granted { first });
+        owner.wait_cell.decide(WaitDecision::Granted { first });
         wakes.0.push(owner);
     });
 }

@@ -9,10 +9,10 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// How another thread ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum WaitDecision {
     /// The lock is granted. `first` is true for the owner's first grant on it.
     Granted {
-        /// See [`Outcome::Granted`].
+        /// See [`WaitDecision::Granted`].
         first: bool,
     },
     /// The owner is a deadlock's victim, already out of its queue.
@@ -23,7 +23,7 @@ pub(super) enum Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Woken {
     /// A decision of another thread.
-    Decided(Outcome),
+    Decided(WaitDecision),
     /// A kill. The owner is still in the queue, or was decided on meanwhile.
     Killed,
     /// The time is over. As for `Killed`, the queue decides.
@@ -32,7 +32,7 @@ pub(super) enum Woken {
 
 #[derive(Default)]
 struct WaitState {
-    outcome: Option<Outcome>,
+    outcome: Option<WaitDecision>,
     killed: bool,
 }
 
@@ -50,14 +50,14 @@ impl WaitCell {
     }
 
     /// Ends the wait. The first decision stands. The caller calls `wake` once it holds no latch.
-    pub(super) fn decide(&self, outcome: Outcome) {
+    pub(super) fn decide(&self, outcome: WaitDecision) {
         let mut state = self.lock();
         debug_assert!(state.outcome.is_none(), "a wait is decided once");
         state.outcome.get_or_insert(outcome);
     }
 
     /// The decision, if there is one.
-    pub(super) fn decided(&self) -> Option<Outcome> {
+    pub(super) fn decided(&self) -> Option<WaitDecision> {
         self.lock().outcome
     }
 
@@ -137,12 +137,12 @@ mod model {
         }
         let woken = wait_cell.park(|| None);
         match woken {
-            Woken::Decided(Outcome::Granted { .. }) => Ok(()),
-            Woken::Decided(Outcome::Deadlock) => Err(woken),
+            Woken::Decided(WaitDecision::Granted { .. }) => Ok(()),
+            Woken::Decided(WaitDecision::Deadlock) => Err(woken),
             Woken::Killed | Woken::TimedOut => {
                 let mut t = table.lock().unwrap();
                 match wait_cell.decided() {
-                    Some(Outcome::Granted { .. }) => Ok(()),
+                    Some(WaitDecision::Granted { .. }) => Ok(()),
                     Some(outcome) => Err(Woken::Decided(outcome)),
                     None => {
                         assert!(t.request, "nobody else took the request out");
@@ -154,15 +154,15 @@ mod model {
         }
     }
 
-    fn end(table: &Mutex<Table>, wait_cell: &WaitCell, outcome: Outcome) {
+    fn end(table: &Mutex<Table>, wait_cell: &WaitCell, outcome: WaitDecision) {
         let wake = {
             let mut t = table.lock().unwrap();
-            if outcome != Outcome::Deadlock {
+            if outcome != WaitDecision::Deadlock {
                 t.holder = false;
             }
             if t.request {
                 t.request = false;
-                if outcome != Outcome::Deadlock {
+                if outcome != WaitDecision::Deadlock {
                     t.holder = true;
                 }
                 wait_cell.decide(outcome);
@@ -182,7 +182,7 @@ mod model {
             let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
             let wait_cell = Arc::new(WaitCell::default());
             let (t, h) = (table.clone(), wait_cell.clone());
-            let granter = thread::spawn(move || end(&t, &h, Outcome::Granted { first: true }));
+            let granter = thread::spawn(move || end(&t, &h, WaitDecision::Granted { first: true }));
             assert_eq!(wait(&table, &wait_cell), Ok(()));
             granter.join().unwrap();
             assert!(table.lock().unwrap().holder);
@@ -195,7 +195,7 @@ mod model {
             let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
             let wait_cell = Arc::new(WaitCell::default());
             let (t, h) = (table.clone(), wait_cell.clone());
-            let granter = thread::spawn(move || end(&t, &h, Outcome::Granted { first: true }));
+            let granter = thread::spawn(move || end(&t, &h, WaitDecision::Granted { first: true }));
             let h = wait_cell.clone();
             let killer = thread::spawn(move || h.kill());
             let answer = wait(&table, &wait_cell);
@@ -214,13 +214,13 @@ mod model {
             let table = Arc::new(Mutex::new(Table { holder: true, request: false }));
             let wait_cell = Arc::new(WaitCell::default());
             let (t, h) = (table.clone(), wait_cell.clone());
-            let detector = thread::spawn(move || end(&t, &h, Outcome::Deadlock));
+            let detector = thread::spawn(move || end(&t, &h, WaitDecision::Deadlock));
             let h = wait_cell.clone();
             let killer = thread::spawn(move || h.kill());
             let answer = wait(&table, &wait_cell);
             detector.join().unwrap();
             killer.join().unwrap();
-            assert!(matches!(answer, Err(Woken::Killed | Woken::Decided(Outcome::Deadlock))));
+            assert!(matches!(answer, Err(Woken::Killed | Woken::Decided(WaitDecision::Deadlock))));
             assert!(!table.lock().unwrap().request);
         });
     }

@@ -17,34 +17,34 @@ const FIRST_TABLE: usize = 16;
 
 /// Header of a table; `mask + 1` slots follow.
 #[repr(C)]
-struct Table {
+struct DirectoryTable {
     mask: usize,
 }
 
 /// A reference to a table with lifetime `'a`.
 #[derive(Clone, Copy)]
-struct TableRef<'a> {
-    table: NonNull<Table>,
+struct DirectoryTableRef<'a> {
+    table: NonNull<DirectoryTable>,
     arena: std::marker::PhantomData<&'a Arena>,
 }
 
-impl<'a> TableRef<'a> {
-    fn new(arena: &'a Arena, slots: usize) -> TableRef<'a> {
-        let size = size_of::<Table>() + slots * size_of::<AtomicPtr<Tree>>();
+impl<'a> DirectoryTableRef<'a> {
+    fn new(arena: &'a Arena, slots: usize) -> DirectoryTableRef<'a> {
+        let size = size_of::<DirectoryTable>() + slots * size_of::<AtomicPtr<Tree>>();
         let start = arena.alloc(size, align_of::<AtomicPtr<Tree>>());
         // SAFETY: the memory is this thread's alone, aligned and of this size; zeros are null pointers.
         unsafe {
             start.as_ptr().write_bytes(0, size);
-            start.cast::<Table>().write(Table { mask: slots - 1 });
-            TableRef::from_raw(start.cast())
+            start.cast::<DirectoryTable>().write(DirectoryTable { mask: slots - 1 });
+            DirectoryTableRef::from_raw(start.cast())
         }
     }
 
     /// # Safety
     /// The table was made by `new` in an arena with lifetime `'a`, and its construction happens before this
     /// call.
-    unsafe fn from_raw(table: NonNull<Table>) -> TableRef<'a> {
-        TableRef { table, arena: std::marker::PhantomData }
+    unsafe fn from_raw(table: NonNull<DirectoryTable>) -> DirectoryTableRef<'a> {
+        DirectoryTableRef { table, arena: std::marker::PhantomData }
     }
 
     fn slots(self) -> &'a [AtomicPtr<Tree>] {
@@ -94,7 +94,7 @@ fn hash(family: FamilyId) -> usize {
 
 /// The trees of a memtable.
 pub(super) struct Directory {
-    table: AtomicPtr<Table>,
+    table: AtomicPtr<DirectoryTable>,
     /// Number of trees; locked while one is added.
     count: Mutex<usize>,
 }
@@ -105,9 +105,10 @@ impl Directory {
     }
 
     /// The current table. `arena` must be the same for every call on this directory.
-    fn table<'a>(&self, _arena: &'a Arena) -> Option<TableRef<'a>> {
+    fn table<'a>(&self, _arena: &'a Arena) -> Option<DirectoryTableRef<'a>> {
         // SAFETY: tables are made by `create` in the arena.
-        NonNull::new(self.table.load(Ordering::Acquire)).map(|table| unsafe { TableRef::from_raw(table) })
+        NonNull::new(self.table.load(Ordering::Acquire))
+            .map(|table| unsafe { DirectoryTableRef::from_raw(table) })
     }
 
     /// The tree of a family.
@@ -135,8 +136,8 @@ impl Directory {
             Some(table) if (*count + 1) * 2 <= table.slots().len() => table,
             _ => {
                 let slots = old.map_or(FIRST_TABLE, |table| table.slots().len() * 2);
-                let table = TableRef::new(arena, slots);
-                old.into_iter().flat_map(TableRef::trees).for_each(|tree| table.put(tree));
+                let table = DirectoryTableRef::new(arena, slots);
+                old.into_iter().flat_map(DirectoryTableRef::trees).for_each(|tree| table.put(tree));
                 self.table.store(table.table.as_ptr(), Ordering::Release);
                 table
             }
@@ -149,6 +150,6 @@ impl Directory {
 
     /// All trees, in no order.
     pub(super) fn trees<'a>(&self, arena: &'a Arena) -> impl Iterator<Item = &'a Tree> {
-        self.table(arena).into_iter().flat_map(TableRef::trees)
+        self.table(arena).into_iter().flat_map(DirectoryTableRef::trees)
     }
 }

@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::arena::Arena;
-use super::hash_index::{hash_of, TableRef};
+use super::hash_index::{hash_of, HashTableRef};
 use super::node::{Header, NodeRef, Restart};
 use super::tree::{Tree, Way};
 use crate::sync::Mutex;
@@ -68,7 +68,7 @@ impl Tree {
 
     #[inline(never)]
     fn count_descent(&self, arena: &Arena, leaf: NodeRef<'_>) {
-        if self.index.current().is_some_and(TableRef::is_filling) {
+        if self.index.current().is_some_and(HashTableRef::is_filling) {
             return self.fill_step(arena);
         }
         let build = &self.build;
@@ -126,7 +126,7 @@ impl Tree {
         let (leaf, _) = Self::retry(|| self.try_descend(Way::First));
         let limit = keys * FULL_AT.0 / FULL_AT.1;
         let slots = usize::try_from(keys * SLOTS_PER_KEY).expect("fewer slots than bytes of keys");
-        let table = TableRef::new(arena, slots, limit, old.filter(|old| old.is_complete()));
+        let table = HashTableRef::new(arena, slots, limit, old.filter(|old| old.is_complete()));
         self.index.publish(Some(table));
         self.build.leaf.store(leaf.as_raw().as_ptr(), Ordering::Relaxed);
     }

@@ -11,13 +11,13 @@
 //! Tables are published one after the other in `current`, each new one (or none) in place of the last.
 //!
 //! 1. An insert of a record into the tree holds the latch of its leaf and loads `current` *under the latch*.
-//!    It [puts](TableRef::put) the record into this table before it releases the latch.
+//!    It [puts](HashTableRef::put) the record into this table before it releases the latch.
 //! 2. The filler of a table publishes it first. At every leaf, from the first on by `next`, it then takes and
 //!    releases the latch before it reads the leaf's records. An insert with a later latch sees the table
 //!    published (the latch's word carries it) and obeys 1. The record of an insert with an earlier latch is
 //!    read: in this leaf, or further right, where splits move records. A leaf split off after the filler has
 //!    passed is reachable only through its splitter, whose latch came later. The end of the last leaf makes
-//!    the table [complete](TableRef::complete).
+//!    the table [complete](HashTableRef::complete).
 //! 3. A complete table therefore has every record except those whose insert loaded a *later* `current`. A
 //!    reader after such an insert loads the same or a later one, because loads of one word do not go
 //!    backwards. It searches the table it loaded.
@@ -84,12 +84,12 @@ pub(super) enum Lookup<'a> {
 
 /// Fixed part of a table; an `AtomicPtr<HashSlot>` for each segment follows.
 #[repr(C)]
-struct Table {
+struct HashTable {
     groups: usize,
     /// Number of keys at which the table is full and a larger one should replace it.
     limit: u64,
     /// The table before, if it was complete when the filling of this one began.
-    previous: *const Table,
+    previous: *const HashTable,
     state: AtomicU8,
     /// True after the first search.
     searched: AtomicBool,
@@ -97,25 +97,25 @@ struct Table {
 
 /// A reference to a table with lifetime `'a`.
 #[derive(Clone, Copy)]
-pub(super) struct TableRef<'a> {
-    table: NonNull<Table>,
+pub(super) struct HashTableRef<'a> {
+    table: NonNull<HashTable>,
     arena: PhantomData<&'a Arena>,
 }
 
-impl<'a> TableRef<'a> {
+impl<'a> HashTableRef<'a> {
     /// An empty table of at least `slots` slots, to be filled.
     pub(super) fn new(
         arena: &'a Arena,
         slots: usize,
         limit: u64,
-        previous: Option<TableRef<'a>>,
-    ) -> TableRef<'a> {
+        previous: Option<HashTableRef<'a>>,
+    ) -> HashTableRef<'a> {
         let segments = slots.div_ceil(SEGMENT).max(1);
-        let size = size_of::<Table>() + segments * size_of::<AtomicPtr<HashSlot>>();
-        let table = arena.alloc(size, 64).cast::<Table>();
+        let size = size_of::<HashTable>() + segments * size_of::<AtomicPtr<HashSlot>>();
+        let table = arena.alloc(size, 64).cast::<HashTable>();
         // SAFETY: the memory is this thread's alone, aligned and of this size.
         unsafe {
-            table.write(Table {
+            table.write(HashTable {
                 groups: segments * (SEGMENT / GROUP),
                 limit,
                 previous: previous.map_or(ptr::null(), |table| table.table.as_ptr()),
@@ -126,25 +126,25 @@ impl<'a> TableRef<'a> {
             for index in 0..segments {
                 cells.add(index).write(AtomicPtr::new(ptr::null_mut()));
             }
-            TableRef::from_raw(table)
+            HashTableRef::from_raw(table)
         }
     }
 
     /// # Safety
     /// The table was made by `new` in an arena with lifetime `'a`, and its construction happens before this
     /// call.
-    unsafe fn from_raw(table: NonNull<Table>) -> TableRef<'a> {
-        TableRef { table, arena: PhantomData }
+    unsafe fn from_raw(table: NonNull<HashTable>) -> HashTableRef<'a> {
+        HashTableRef { table, arena: PhantomData }
     }
 
-    fn header(self) -> &'a Table {
+    fn header(self) -> &'a HashTable {
         // SAFETY: `from_raw`; what changes in it is atomic.
         unsafe { &*self.table.as_ptr() }
     }
 
-    fn previous(self) -> Option<TableRef<'a>> {
+    fn previous(self) -> Option<HashTableRef<'a>> {
         // SAFETY: `new` put a table of the same arena there; who made this one knew it.
-        NonNull::new(self.header().previous.cast_mut()).map(|table| unsafe { TableRef::from_raw(table) })
+        NonNull::new(self.header().previous.cast_mut()).map(|table| unsafe { HashTableRef::from_raw(table) })
     }
 
     /// Number of keys at which the table is full and a larger one should replace it.
@@ -321,7 +321,7 @@ impl<'a> TableRef<'a> {
 
 /// The tables of one family, in the arena of the index.
 pub(super) struct HashIndex {
-    current: AtomicPtr<Table>,
+    current: AtomicPtr<HashTable>,
 }
 
 impl HashIndex {
@@ -331,13 +331,14 @@ impl HashIndex {
 
     /// The table for new records; none while there is no index.
     #[inline]
-    pub(super) fn current(&self) -> Option<TableRef<'_>> {
+    pub(super) fn current(&self) -> Option<HashTableRef<'_>> {
         // SAFETY: `publish` put a finished table there; Acquire pairs with its Release.
-        NonNull::new(self.current.load(Ordering::Acquire)).map(|table| unsafe { TableRef::from_raw(table) })
+        NonNull::new(self.current.load(Ordering::Acquire))
+            .map(|table| unsafe { HashTableRef::from_raw(table) })
     }
 
     /// Makes `table`, never published before, the current one, or ends the index. Not by two threads at once.
-    pub(super) fn publish(&self, table: Option<TableRef<'_>>) {
+    pub(super) fn publish(&self, table: Option<HashTableRef<'_>>) {
         let table = table.map_or(ptr::null_mut(), |table| table.table.as_ptr());
         self.current.store(table, Ordering::Release);
     }
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn what_was_put_is_found_and_takes_one_slot() {
         let arena = Arena::new(ArenaPool::new(0));
-        let table = TableRef::new(&arena, 2 * SEGMENT, 0, None);
+        let table = HashTableRef::new(&arena, 2 * SEGMENT, 0, None);
         let count = if cfg!(miri) { 100 } else { 2 * SEGMENT as u32 * 2 / 3 };
         for i in 0..count {
             let key = i.to_be_bytes();
@@ -391,7 +392,7 @@ mod tests {
     #[test]
     fn a_table_that_had_no_place_knows_of_no_absence() {
         let arena = Arena::new(ArenaPool::new(0));
-        let table = TableRef::new(&arena, 4 * SEGMENT, 0, None);
+        let table = HashTableRef::new(&arena, 4 * SEGMENT, 0, None);
         let places = (MOST_GROUPS * GROUP) as u32;
         for i in 0..places {
             table.put(&arena, 7, record(&arena, &i.to_be_bytes()));
@@ -411,11 +412,11 @@ mod tests {
         let arena = Arena::new(ArenaPool::new(0));
         let index = HashIndex::new();
         assert!(matches!(index.find(b"aaaa"), Lookup::Unknown));
-        let first = TableRef::new(&arena, 1, 0, None);
+        let first = HashTableRef::new(&arena, 1, 0, None);
         index.publish(Some(first));
         first.put(&arena, hash_of(b"aaaa"), record(&arena, b"aaaa"));
         first.complete();
-        let second = TableRef::new(&arena, 1, 0, Some(first));
+        let second = HashTableRef::new(&arena, 1, 0, Some(first));
         index.publish(Some(second));
         second.put(&arena, hash_of(b"bbbb"), record(&arena, b"bbbb"));
         for key in [b"aaaa", b"bbbb"] {
@@ -508,7 +509,7 @@ mod loom_model {
         /// Fills like `Tree::begin_table` and `Tree::fill_step`.
         fn fill(&self) {
             let old = self.index.current().filter(|old| old.is_complete());
-            let table = TableRef::new(&self.arena, 4, 0, old);
+            let table = HashTableRef::new(&self.arena, 4, 0, old);
             self.index.publish(Some(table));
             let version = self.latch();
             self.version.store(version, Ordering::Release);
@@ -543,7 +544,7 @@ mod loom_model {
         }
 
         fn assert_finds_all(&self) {
-            assert!(self.index.current().is_some_and(TableRef::is_complete));
+            assert!(self.index.current().is_some_and(HashTableRef::is_complete));
             assert!(KEYS.iter().all(|key| matches!(self.index.find(key), Lookup::Found(_))));
         }
 
@@ -598,7 +599,7 @@ mod loom_model {
     fn two_that_put_the_same_record_take_one_slot() {
         loom::model(|| {
             let model = Model::new();
-            let table = TableRef::new(&model.arena, 4, 0, None);
+            let table = HashTableRef::new(&model.arena, 4, 0, None);
             model.index.publish(Some(table));
             let put = |model: &Model| {
                 let record = model.read().unwrap()[0].unwrap();

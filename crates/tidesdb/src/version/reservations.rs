@@ -33,12 +33,12 @@ pub struct Held {
 /// The reservations of a store.
 #[derive(Debug)]
 pub struct CompactionReservations {
-    table: Mutex<Table>,
+    table: Mutex<ReservationTable>,
     quarantine: Quarantine,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ReservationTable {
     next_id: u64,
     held: HashMap<FamilyId, Vec<(u64, Held)>>,
 }
@@ -54,7 +54,7 @@ pub struct CompactionReservation {
 /// The locked reservations. While a view lives, nothing is reserved by others and no job ends.
 pub struct ReservationsView<'a> {
     reservations: &'a Arc<CompactionReservations>,
-    table: crate::sync::MutexGuard<'a, Table>,
+    table: crate::sync::MutexGuard<'a, ReservationTable>,
 }
 
 impl CompactionReservations {

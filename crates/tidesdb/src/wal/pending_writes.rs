@@ -109,7 +109,7 @@ pub(super) enum IfFull {
 
 /// The end of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum WaitOutcome {
     /// The ticket is written.
     Written,
     /// The log was stopped before it was.
@@ -156,7 +156,7 @@ impl<S: LogWrite> PendingWrites<S> {
     }
 
     /// Returns when `ticket` is written or the log is stopped, or without room for it.
-    pub(super) fn wait<P>(&self, ticket: Ticket, token: &P, if_full: IfFull) -> Outcome
+    pub(super) fn wait<P>(&self, ticket: Ticket, token: &P, if_full: IfFull) -> WaitOutcome
     where
         P: WriteToken<LogWrite = S>,
     {
@@ -180,7 +180,7 @@ impl<S: LogWrite> PendingWrites<S> {
                     return outcome;
                 }
                 if if_full == IfFull::Leave {
-                    return Outcome::NoRoom;
+                    return WaitOutcome::NoRoom;
                 }
                 token.back_off(attempts);
                 attempts += 1;
@@ -211,13 +211,13 @@ impl<S: LogWrite> PendingWrites<S> {
         true
     }
 
-    fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
+    fn outcome(&self, ticket: Ticket) -> Option<WaitOutcome> {
         // `stopped` is read first: what was settled before the stop is then seen as done.
         let stopped = self.stopped.load(Ordering::Acquire);
         if self.done() >= ticket {
-            Some(Outcome::Written)
+            Some(WaitOutcome::Written)
         } else if stopped {
-            Some(Outcome::Stopped)
+            Some(WaitOutcome::Stopped)
         } else {
             None
         }
@@ -305,7 +305,7 @@ impl<S: LogWrite> PendingWrites<S> {
         }
     }
 
-    /// Ends it for good: nothing more is begun or settled, and waiting threads get [`Outcome::Stopped`].
+    /// Ends it for good: nothing more is begun or settled, and waiting threads get [`WaitOutcome::Stopped`].
     pub(super) fn stop(&self) {
         let _state = self.state.lock();
         self.stopped.store(true, Ordering::Release);
@@ -379,14 +379,14 @@ mod test_log {
         }
 
         /// Queues a record and waits for it; checks that a promised record is in the file.
-        pub(super) fn commit(&self) -> Outcome {
+        pub(super) fn commit(&self) -> WaitOutcome {
             self.append(IfFull::Wait)
         }
 
-        pub(super) fn append(&self, if_full: IfFull) -> Outcome {
+        pub(super) fn append(&self, if_full: IfFull) -> WaitOutcome {
             let ticket = self.queued.fetch_add(1, Ordering::AcqRel) + 1;
             let outcome = self.pending_writes.wait(ticket, self, if_full);
-            if outcome == Outcome::Written {
+            if outcome == WaitOutcome::Written {
                 assert!(self.file.lock()[..ticket as usize].iter().all(|&times| times > 0));
                 assert!(*self.published.lock() >= ticket);
                 assert!(self.pending_writes.done() >= ticket);
@@ -466,7 +466,7 @@ mod tests {
                 for _ in 0..8 {
                     scope.spawn(|| {
                         for _ in 0..1000 {
-                            assert_eq!(log.commit(), Outcome::Written);
+                            assert_eq!(log.commit(), WaitOutcome::Written);
                         }
                     });
                 }
@@ -480,20 +480,20 @@ mod tests {
     fn a_write_without_room_waits_for_room_and_nothing_passes_it() {
         for small in [true, false] {
             let log = Log::new(small, 0, 800).without_room(50);
-            assert_eq!(log.append(IfFull::Leave), Outcome::NoRoom);
+            assert_eq!(log.append(IfFull::Leave), WaitOutcome::NoRoom);
             assert!(log.pending_writes.is_full() && log.pending_writes.done() == 0);
             std::thread::scope(|scope| {
                 for _ in 0..7 {
                     scope.spawn(|| {
                         for _ in 0..100 {
-                            assert_eq!(log.commit(), Outcome::Written);
+                            assert_eq!(log.commit(), WaitOutcome::Written);
                         }
                     });
                 }
             });
             assert!(!log.pending_writes.is_full() && log.pending_writes.is_empty());
             assert_eq!((log.pending_writes.done(), log.published()), (701, 701));
-            assert_eq!(log.append(IfFull::Leave), Outcome::Written);
+            assert_eq!(log.append(IfFull::Leave), WaitOutcome::Written);
         }
     }
 
@@ -505,14 +505,14 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..8 {
                     scope.spawn(|| {
-                        while log.commit() == Outcome::Written {
+                        while log.commit() == WaitOutcome::Written {
                             written.fetch_add(1, Ordering::Relaxed);
                         }
                     });
                 }
             });
             assert_eq!(written.load(Ordering::Relaxed), 499);
-            assert_eq!(log.commit(), Outcome::Stopped);
+            assert_eq!(log.commit(), WaitOutcome::Stopped);
         }
     }
 
@@ -522,11 +522,11 @@ mod tests {
             let log = Log::new(small, 500, 1000);
             std::thread::scope(|scope| {
                 for _ in 0..8 {
-                    scope.spawn(|| while log.commit() == Outcome::Written {});
+                    scope.spawn(|| while log.commit() == WaitOutcome::Written {});
                 }
             });
             assert!(log.pending_writes.done() < 500 && log.pending_writes.done() == log.published());
-            assert_eq!(log.commit(), Outcome::Stopped);
+            assert_eq!(log.commit(), WaitOutcome::Stopped);
         }
     }
 }
@@ -552,10 +552,10 @@ mod loom_tests {
             let mut outcomes = vec![log.commit()];
             outcomes.extend(others.into_iter().map(|other| other.join().expect("committer")));
             if fails == 0 {
-                assert!(outcomes.iter().all(|o| *o == Outcome::Written));
+                assert!(outcomes.iter().all(|o| *o == WaitOutcome::Written));
                 assert_eq!(log.published(), threads as u64);
             } else {
-                assert!(outcomes.contains(&Outcome::Stopped));
+                assert!(outcomes.contains(&WaitOutcome::Stopped));
                 assert!(log.pending_writes.done() < fails);
             }
         });
@@ -586,8 +586,8 @@ mod loom_tests {
                 let log = log.clone();
                 thread::spawn(move || log.append(IfFull::Leave))
             };
-            assert_eq!(log.commit(), Outcome::Written);
-            assert_ne!(other.join().expect("committer"), Outcome::Stopped);
+            assert_eq!(log.commit(), WaitOutcome::Written);
+            assert_ne!(other.join().expect("committer"), WaitOutcome::Stopped);
             assert!(log.pending_writes.try_again(&*log) && !log.pending_writes.is_full());
         });
     }
@@ -611,7 +611,7 @@ mod loom_tests {
                     thread::spawn(move || log.commit())
                 };
                 let outcomes = [log.commit(), other.join().expect("committer")];
-                assert!(outcomes.contains(&Outcome::Stopped));
+                assert!(outcomes.contains(&WaitOutcome::Stopped));
             });
         }
     }

@@ -13,7 +13,7 @@ use crate::txn::prepared::XaPrepared;
 /// At most one of `prepared` and `xa_prepared` is set, and only while the transaction is prepared; neither,
 /// if it changed nothing. `xid` is not empty from a two-phase prepare with changes to the end.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct PendingDecision {
     prepared: Option<PreparedCommit>,
     /// Prepared, waiting for a decision from outside the commit path.
     pub(super) xa_prepared: Option<XaPrepared>,
@@ -25,7 +25,7 @@ pub(super) struct Outcome {
     pub(super) sync: Option<SyncMode>,
 }
 
-impl Outcome {
+impl PendingDecision {
     /// The place of an ordered commit.
     #[cfg(simulation)]
     pub(super) fn ordered_seq(&self) -> Option<crate::types::Seq> {
@@ -47,7 +47,7 @@ impl Transaction {
             self.published.set_part(&self.store, Part::Committing);
             let mut prepared = self
                 .transactions
-                .prepare(&self.batch, xid, self.outcome.sync, &self.owner, self.max_wait)
+                .prepare(&self.batch, xid, self.decision.sync, &self.owner, self.max_wait)
                 .inspect_err(|_| self.published.set_part(&self.store, Part::Open))?;
             if self.options.unlocked {
                 prepared.needs_no_sync();
@@ -58,8 +58,8 @@ impl Transaction {
                 self.batch.forget_written();
                 self.published.changed(&self.store, bytes);
             }
-            self.outcome.prepared = Some(prepared);
-            self.outcome.xid.extend_from_slice(xid.unwrap_or_default());
+            self.decision.prepared = Some(prepared);
+            self.decision.xid.extend_from_slice(xid.unwrap_or_default());
         }
         self.phase = TransactionPhase::Prepared;
         self.published.entry.prepared();
@@ -78,13 +78,13 @@ impl Transaction {
             if let Some(sealed) = xa_prepared.batch.runs() {
                 self.transactions.lock_prepared_runs(&self.owner, self.batch.runs(), sealed);
             }
-            self.outcome.xa_prepared = Some(xa_prepared);
-            self.outcome.xid.extend_from_slice(xid);
-            self.outcome.has_files = self.batch.runs().has_files();
+            self.decision.xa_prepared = Some(xa_prepared);
+            self.decision.xid.extend_from_slice(xid);
+            self.decision.has_files = self.batch.runs().has_files();
             self.batch.clear();
             self.count(bytes);
             self.published.set_part(&self.store, Part::Undecided);
-            if self.outcome.has_files {
+            if self.decision.has_files {
                 // The transaction's own runs, where `prepare` made others of them.
                 self.store.unlink_unused();
             }
@@ -98,9 +98,9 @@ impl Transaction {
     /// Reserves what the commit of an XA-prepared transaction needs. May wait and fail; the transaction then
     /// stays prepared. Does nothing for other transactions.
     pub fn resume(&mut self) -> Result<()> {
-        if let Some(xa_prepared) = &self.outcome.xa_prepared {
-            self.outcome.prepared = Some(self.transactions.resume(xa_prepared)?);
-            self.outcome.xa_prepared = None;
+        if let Some(xa_prepared) = &self.decision.xa_prepared {
+            self.decision.prepared = Some(self.transactions.resume(xa_prepared)?);
+            self.decision.xa_prepared = None;
             self.published.set_part(&self.store, Part::Committing);
         }
         Ok(())
@@ -108,7 +108,7 @@ impl Transaction {
 
     /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before `prepare`.
     pub fn order(&mut self) {
-        if let Some(prepared) = &mut self.outcome.prepared {
+        if let Some(prepared) = &mut self.decision.prepared {
             self.transactions.order(prepared);
         }
     }
@@ -125,7 +125,7 @@ impl Transaction {
         if mutant::is(Mutant::UnlockedBeforeEnd) {
             self.transactions.locks.unlock_all(&self.owner);
         }
-        let result = match self.outcome.prepared.take() {
+        let result = match self.decision.prepared.take() {
             Some(prepared) => self.transactions.finish(prepared, defer_sync),
             None => Ok(()),
         };
@@ -145,18 +145,18 @@ impl Transaction {
     /// prepare, the transaction is still prepared, with its locks: it may be there after a restart. It may be
     /// tried again; dropped, it is decided by its xid.
     pub fn rollback(&mut self) -> Result<()> {
-        let undecided = match &self.outcome.prepared {
-            _ if self.outcome.xid.is_empty() => None,
+        let undecided = match &self.decision.prepared {
+            _ if self.decision.xid.is_empty() => None,
             Some(prepared) => prepared.to_xa_prepared(),
-            None => self.outcome.xa_prepared.clone(),
+            None => self.decision.xa_prepared.clone(),
         };
-        let result = match (self.outcome.prepared.take(), self.outcome.xa_prepared.take()) {
+        let result = match (self.decision.prepared.take(), self.decision.xa_prepared.take()) {
             (Some(prepared), _) => self.transactions.roll_back_prepared(prepared),
             (None, Some(xa_prepared)) => self.transactions.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
         if result.is_err() && undecided.is_some() {
-            self.outcome.xa_prepared = undecided;
+            self.decision.xa_prepared = undecided;
             self.published.set_part(&self.store, Part::Undecided);
             return result;
         }
@@ -168,11 +168,11 @@ impl Transaction {
 
     fn end(&mut self) {
         self.end_snapshots();
-        let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.outcome.has_files);
+        let spilled = self.batch.runs().has_files() | std::mem::take(&mut self.decision.has_files);
         self.batch.clear();
         self.count(0);
         self.published.set_part(&self.store, Part::Open);
-        self.outcome.xid.clear();
+        self.decision.xid.clear();
         self.undo.clear();
         self.locks.clear();
         self.changed();
@@ -190,13 +190,13 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
-        let ordered = self.outcome.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
-        if !self.outcome.xid.is_empty() && !ordered {
-            let prepared = self.outcome.prepared.take().and_then(|prepared| prepared.to_xa_prepared());
-            if let Some(xa_prepared) = self.outcome.xa_prepared.take().or(prepared) {
+        let ordered = self.decision.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
+        if !self.decision.xid.is_empty() && !ordered {
+            let prepared = self.decision.prepared.take().and_then(|prepared| prepared.to_xa_prepared());
+            if let Some(xa_prepared) = self.decision.xa_prepared.take().or(prepared) {
                 self.end_snapshots();
                 self.count(0);
-                let xid = std::mem::take(&mut self.outcome.xid);
+                let xid = std::mem::take(&mut self.decision.xid);
                 self.transactions.detach(xid, xa_prepared, self.owner.clone());
                 return;
             }

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::commit::Outcome;
+use self::commit::PendingDecision;
 pub(crate) use self::locking::check_key;
 use self::locking::LockState;
 use self::published::Published;
@@ -218,7 +218,7 @@ enum TransactionPhase {
 
 /// A transaction object; begins and ends many times. Used by one thread at a time.
 ///
-/// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `outcome` has
+/// Idle, it has no changes, no locks and no snapshots. Prepared, it takes no more changes, and `decision` has
 /// the data for its decision, unless there is nothing to decide.
 #[derive(Debug)]
 pub struct Transaction {
@@ -235,7 +235,7 @@ pub struct Transaction {
     locks: LockState,
     /// Longest delay by back-pressure, at the begin of a statement and in `prepare`.
     max_wait: Duration,
-    outcome: Outcome,
+    decision: PendingDecision,
     /// Searches for a key since the object was made: one of [`GETS_PER_SAMPLE`] is measured.
     gets: u32,
 }
@@ -260,7 +260,7 @@ impl Transaction {
             seconds: ViewSeconds::default(),
             locks: LockState::default(),
             max_wait: SPACE_WAIT,
-            outcome: Outcome::default(),
+            decision: PendingDecision::default(),
             gets: 0,
         }
     }
@@ -289,7 +289,7 @@ impl Transaction {
 
     /// True if anything was written since it began.
     pub fn has_writes(&self) -> bool {
-        !self.batch.is_empty() || self.outcome.has_changes()
+        !self.batch.is_empty() || self.decision.has_changes()
     }
 
     /// Counts changes of the transaction's own view of itself; grows with every write and undo.
@@ -309,7 +309,7 @@ impl Transaction {
 
     /// Sets the sync mode requested for the commit, beyond the store's and the families'.
     pub fn set_sync(&mut self, mode: Option<SyncMode>) {
-        self.outcome.sync = mode;
+        self.decision.sync = mode;
     }
 
     /// The mode of a read without an explicit lock: [`Isolation::Serializable`] locks all its reads.

@@ -11,7 +11,7 @@ impl Transaction {
 
     /// The place in the order of commits, between `order` and `finish`.
     pub fn ordered_seq(&self) -> Option<Seq> {
-        self.outcome.ordered_seq()
+        self.decision.ordered_seq()
     }
 
     /// The second of reads in `mode`, if an entry with an expiry has fixed it.

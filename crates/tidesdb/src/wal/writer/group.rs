@@ -17,7 +17,7 @@ use crate::mutant::{self, Mutant};
 use crate::sync::SleepMutexGuard;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
-use crate::wal::pending_writes::{IfFull, Outcome, WriteToken};
+use crate::wal::pending_writes::{IfFull, WaitOutcome, WriteToken};
 
 /// Bytes of a group's records above which they are written before they are freed: freeing takes a while.
 const FREE_LATER: u64 = if cfg!(simulation) { 4 << 10 } else { 64 << 10 };
@@ -38,9 +38,9 @@ pub(super) struct Progress {
 impl Core {
     pub(super) fn wait_written(&self, ticket: Ticket, if_full: IfFull) -> Result<()> {
         match self.pending_writes.wait(ticket, self, if_full) {
-            Outcome::Written => Ok(()),
-            Outcome::NoRoom => Err(self.no_room()),
-            Outcome::Stopped => Err(self.lost(ticket)),
+            WaitOutcome::Written => Ok(()),
+            WaitOutcome::NoRoom => Err(self.no_room()),
+            WaitOutcome::Stopped => Err(self.lost(ticket)),
         }
     }
 
