@@ -19,62 +19,57 @@ pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
 
 /// The reason that stored bytes do not decode. Becomes [`crate::Error::Corruption`] once the file is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct DecodeError(pub &'static str);
+pub(super) struct DecodeError {
+    /// The reason.
+    pub what: &'static str,
+    /// True if the bytes are intact, but of a later version.
+    pub later: bool,
+}
+
+impl DecodeError {
+    /// Damaged bytes.
+    pub(super) const fn damage(what: &'static str) -> DecodeError {
+        DecodeError { what, later: false }
+    }
+
+    /// Intact bytes of a later version.
+    const fn later(what: &'static str) -> DecodeError {
+        DecodeError { what, later: true }
+    }
+}
 
 /// Error for a footer of a later version.
 pub(super) const LATER_VERSION: DecodeError =
-    DecodeError("a table format version that this build does not know");
+    DecodeError::later("a table format version that this build does not know");
 /// Error for a filter of a later version.
-pub(super) const LATER_LAYOUT: DecodeError = DecodeError("a filter layout that this build does not know");
+pub(super) const LATER_LAYOUT: DecodeError =
+    DecodeError::later("a filter layout that this build does not know");
 /// Error for features of a later version.
 pub(super) const LATER_FEATURES: DecodeError =
-    DecodeError("reserved bytes of a footer are in use (encryption?)");
+    DecodeError::later("reserved bytes of a footer are in use (encryption?)");
 /// Error for sealed tables.
-pub(super) const SEALED_TABLE: DecodeError = DecodeError("a sealed table");
+pub(super) const SEALED_TABLE: DecodeError = DecodeError::later("a sealed table");
 /// Error for sealed blocks.
-pub(super) const SEALED_BLOCK: DecodeError = DecodeError("a sealed block");
+pub(super) const SEALED_BLOCK: DecodeError = DecodeError::later("a sealed block");
 /// Error for other flags of a block.
-const LATER_FLAGS: DecodeError = DecodeError("block flags that this build does not know");
+const LATER_FLAGS: DecodeError = DecodeError::later("block flags that this build does not know");
 /// Error for compression with a dictionary.
-const DICTIONARY: DecodeError = DecodeError("a block compressed with a dictionary");
+const DICTIONARY: DecodeError = DecodeError::later("a block compressed with a dictionary");
 /// Errors for block codecs, by number.
-const POSTINGS_CODEC: DecodeError = DecodeError("block codec 1 (lists of postings)");
-const LATER_CODEC: DecodeError = DecodeError("a block codec with a number above 1");
+const POSTINGS_CODEC: DecodeError = DecodeError::later("block codec 1 (lists of postings)");
+const LATER_CODEC: DecodeError = DecodeError::later("a block codec with a number above 1");
 /// Error for values in value files.
-pub(super) const VALUE_POINTER: DecodeError = DecodeError("an entry with its value in a value file");
+pub(super) const VALUE_POINTER: DecodeError = DecodeError::later("an entry with its value in a value file");
 /// Error for bounds of blocks in the index.
-pub(super) const LATER_BOUNDS: DecodeError = DecodeError("bounds of blocks in a table's index");
+pub(super) const LATER_BOUNDS: DecodeError = DecodeError::later("bounds of blocks in a table's index");
 /// Error for reserved flags and bytes of a keyed block.
 pub(super) const LATER_KEYED: DecodeError =
-    DecodeError("flags or reserved bytes of a keyed block that this build does not know");
+    DecodeError::later("flags or reserved bytes of a keyed block that this build does not know");
 /// Error for reserved bytes of a filter.
-pub(super) const LATER_FILTER: DecodeError = DecodeError("reserved bytes of a filter are in use");
+pub(super) const LATER_FILTER: DecodeError = DecodeError::later("reserved bytes of a filter are in use");
 /// Error for a property that must not be skipped.
 pub(super) const LATER_PROPERTY: DecodeError =
-    DecodeError("a property of a table that this build does not know");
-
-impl DecodeError {
-    /// True if the bytes are intact but of a later version.
-    pub(super) fn is_later(&self) -> bool {
-        [
-            LATER_VERSION,
-            LATER_LAYOUT,
-            LATER_FEATURES,
-            SEALED_TABLE,
-            SEALED_BLOCK,
-            LATER_FLAGS,
-            DICTIONARY,
-            POSTINGS_CODEC,
-            LATER_CODEC,
-            LATER_BOUNDS,
-            LATER_KEYED,
-            LATER_FILTER,
-            LATER_PROPERTY,
-            VALUE_POINTER,
-        ]
-        .contains(self)
-    }
-}
+    DecodeError::later("a property of a table that this build does not know");
 
 /// The kind of a block, stored as a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,8 +172,10 @@ pub(super) struct EncodedBlock<'a> {
 
 /// Verifies a whole block read from `offset` of its table.
 pub(super) fn check(block: &[u8], kind: BlockKind, offset: u64) -> Result<EncodedBlock<'_>, DecodeError> {
-    let split =
-        block.len().checked_sub(TRAILER_LEN).ok_or(DecodeError("a block shorter than its trailer"))?;
+    let split = block
+        .len()
+        .checked_sub(TRAILER_LEN)
+        .ok_or(DecodeError::damage("a block shorter than its trailer"))?;
     let (stored, trailer) = block.split_at(split);
     check_stored(stored, trailer, kind, offset)
 }
@@ -196,13 +193,13 @@ pub(super) fn check_stored<'a>(
     offset: u64,
 ) -> Result<EncodedBlock<'a>, DecodeError> {
     if u32_at(trailer, 12) != Some(block_crc(stored, &trailer[..12], offset)) {
-        return Err(DecodeError("block checksum mismatch"));
+        return Err(DecodeError::damage("block checksum mismatch"));
     }
     if trailer[1] != 0 {
         return Err(if trailer[1] == SEALED { SEALED_BLOCK } else { LATER_FLAGS });
     }
     if trailer[2] != kind as u8 {
-        return Err(DecodeError("a block of another kind than expected"));
+        return Err(DecodeError::damage("a block of another kind than expected"));
     }
     match trailer[3] {
         CODEC if trailer[4..8] == [0; 4] => {}
@@ -210,11 +207,11 @@ pub(super) fn check_stored<'a>(
         1 => return Err(POSTINGS_CODEC),
         _ => return Err(LATER_CODEC),
     }
-    let compression =
-        Compression::from_byte(trailer[0]).ok_or(DecodeError("a compression that this build lacks"))?;
+    let compression = Compression::from_byte(trailer[0])
+        .ok_or(DecodeError::damage("a compression that this build lacks"))?;
     let raw_len = u32_at(trailer, 8).unwrap_or(0) as usize;
     if compression == Compression::None && raw_len != stored.len() {
-        return Err(DecodeError("length of an uncompressed block"));
+        return Err(DecodeError::damage("length of an uncompressed block"));
     }
     Ok(EncodedBlock { stored, compression, raw_len })
 }
@@ -223,6 +220,6 @@ impl EncodedBlock<'_> {
     /// Decodes into `payload`, a buffer of [`EncodedBlock::raw_len`] bytes.
     pub fn decode(&self, payload: &mut [u8]) -> Result<(), DecodeError> {
         compression::decompress(self.compression, self.stored, payload)
-            .map_err(|_| DecodeError("a block that does not decompress"))
+            .map_err(|_| DecodeError::damage("a block that does not decompress"))
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct BlockVersion {
 /// Reads the version at `at`, in a body up to `end`.
 #[inline]
 pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<BlockVersion, DecodeError> {
-    const CUT_SHORT: DecodeError = DecodeError("a version is cut short");
+    const CUT_SHORT: DecodeError = DecodeError::damage("a version is cut short");
     let body = payload.get(..end).ok_or(CUT_SHORT)?;
     let tag = *body.get(at).ok_or(CUT_SHORT)?;
     let Some(kind) = Kind::from_byte(tag & !MORE) else { return Err(unknown_kind(tag & !MORE)) };
@@ -74,7 +74,7 @@ pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<Bloc
     let value_end = at.checked_add(len).filter(|&value_end| value_end <= end).ok_or(CUT_SHORT)?;
     let more = tag & MORE != 0;
     if !more && value_end != end {
-        return Err(DecodeError("bytes behind the last version of a key"));
+        return Err(DecodeError::damage("bytes behind the last version of a key"));
     }
     Ok(BlockVersion { seq, kind, value: at..value_end, more })
 }
@@ -105,6 +105,6 @@ fn unknown_kind(kind: u8) -> DecodeError {
     if Kind::is_pointer(kind) {
         VALUE_POINTER
     } else {
-        DecodeError("the kind of an entry")
+        DecodeError::damage("the kind of an entry")
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::block::{BlockHandle, BlockKind, DecodeError};
+use super::block::{BlockHandle, BlockKind};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::IndexEntry;
 use super::properties::Properties;
@@ -93,7 +93,7 @@ impl SsTable {
                 (earliest..=upto).rev().find_map(|end| footer_at(end).ok().map(|footer| (end, footer)));
             let Some((end, footer)) = footer else {
                 let what = match footer_at(upto) {
-                    Err(DecodeError(what)) if is_last => what,
+                    Err(error) if is_last => error.what,
                     _ => "no table's footer ends in the page before: tables before this place are not found",
                 };
                 found.damage.push(damage(upto.saturating_sub(FOOTER_LEN as u64 * u64::from(is_last)), what));

@@ -109,11 +109,11 @@ fn build(hashes: &[u64], bits: u32) -> Vec<u8> {
 }
 
 fn shape(payload: &[u8]) -> Result<(u32, u32), DecodeError> {
-    let lines_len = payload.len().checked_sub(TAIL).ok_or(DecodeError("a filter is cut short"))?;
+    let lines_len = payload.len().checked_sub(TAIL).ok_or(DecodeError::damage("a filter is cut short"))?;
     let probes = u32::from(payload[lines_len]);
     let lines = u32_at(payload, lines_len + 4).unwrap_or(0);
     if lines == 0 || lines as usize * LINE != lines_len || probes == 0 || probes > MAX_PROBES {
-        return Err(DecodeError("the shape of a filter"));
+        return Err(DecodeError::damage("the shape of a filter"));
     }
     Ok((probes, lines))
 }

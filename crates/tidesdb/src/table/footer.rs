@@ -66,11 +66,12 @@ impl Extension {
     }
 
     fn decode(bytes: &[u8], footer: &[u8; FOOTER_LEN]) -> Result<Extension, DecodeError> {
-        let bytes: &[u8; EXTENSION_LEN] =
-            bytes.try_into().map_err(|_| DecodeError("a table shorter than its footer's extension"))?;
+        let bytes: &[u8; EXTENSION_LEN] = bytes
+            .try_into()
+            .map_err(|_| DecodeError::damage("a table shorter than its footer's extension"))?;
         let is_whole = u32_at(bytes, EXTENSION_CRC_AT) == Some(extension_crc(bytes, footer));
         if !is_whole && !mutant::is(Mutant::ExtensionUnchecked) {
-            return Err(DecodeError("checksum mismatch in a footer's extension"));
+            return Err(DecodeError::damage("checksum mismatch in a footer's extension"));
         }
         if bytes[..16] != [0; 16] {
             return Err(SEALED_TABLE);
@@ -164,9 +165,9 @@ impl Footer {
     pub fn decode(table_end: &[u8]) -> Result<Footer, DecodeError> {
         let (before, bytes) = table_end
             .split_last_chunk::<FOOTER_LEN>()
-            .ok_or(DecodeError("a table shorter than its footer"))?;
+            .ok_or(DecodeError::damage("a table shorter than its footer"))?;
         if &bytes[..8] != MAGIC {
-            return Err(DecodeError("no table footer"));
+            return Err(DecodeError::damage("no table footer"));
         }
         // Bytes with the checksum of this version are whole.
         let is_whole = u32_at(bytes, CRC_AT) == Some(checksum::crc(&bytes[..CRC_AT]));
@@ -174,8 +175,8 @@ impl Footer {
         let (Some(version), true) = (version, is_whole) else {
             return Err(match (version, is_whole) {
                 (None, true) => LATER_VERSION,
-                (None, false) => DecodeError("another version of a table's footer"),
-                (Some(_), _) => DecodeError("footer checksum mismatch"),
+                (None, false) => DecodeError::damage("another version of a table's footer"),
+                (Some(_), _) => DecodeError::damage("footer checksum mismatch"),
             });
         };
         let number = |at| u64_at(bytes, at).unwrap_or(0);
@@ -213,7 +214,7 @@ impl Footer {
             extension,
         };
         if (footer.filter_layout == FilterLayout::Whole) != (footer.filter.len != 0) {
-            return Err(DecodeError("the filter's handle in a footer"));
+            return Err(DecodeError::damage("the filter's handle in a footer"));
         }
         Ok(footer)
     }
@@ -293,7 +294,7 @@ mod tests {
         let reserved = (0..16).chain(32..60).chain((80..124).map(|at| EXTENSION_LEN + at));
         for at in reserved {
             let error = Footer::decode(&mended(&bytes, at, 0x40)).expect_err("refused");
-            assert!(error.is_later(), "{at}: {error:?}");
+            assert!(error.later, "{at}: {error:?}");
             let expected = match at {
                 0..16 | 64.. => SEALED_TABLE,
                 33 => LATER_BOUNDS,
@@ -310,7 +311,7 @@ mod tests {
         other.family += 1;
         let own = footer(Some(Extension::default()));
         let mixed = [&other.encode()[..EXTENSION_LEN], &own.encode()[EXTENSION_LEN..]];
-        assert!(Footer::decode(&mixed.concat()).is_err_and(|error| !error.is_later()));
+        assert!(Footer::decode(&mixed.concat()).is_err_and(|error| !error.later));
         assert_eq!(Footer::decode(&mended(&bytes, 8, 3)), Err(LATER_VERSION));
     }
 }

@@ -29,7 +29,8 @@ impl IndexEntry {
         let body = index.body(i)?;
         let bytes = index.data().get(..body.end).unwrap_or_default();
         let mut at = body.start;
-        let mut next = || get_varint(bytes, &mut at).ok_or(DecodeError("an index entry is cut short"));
+        let mut next =
+            || get_varint(bytes, &mut at).ok_or(DecodeError::damage("an index entry is cut short"));
         let block = BlockHandle { offset: next()?, len: next()? };
         let entry = IndexEntry { block, before: next()?, tombstones: next()? };
         Ok((entry, at, body.end))
@@ -43,7 +44,7 @@ pub(super) fn partition_filter(
     at: usize,
     end: usize,
 ) -> Result<Option<BlockHandle>, DecodeError> {
-    const CUT_SHORT: DecodeError = DecodeError("a filter handle is cut short");
+    const CUT_SHORT: DecodeError = DecodeError::damage("a filter handle is cut short");
     let bytes = top.data().get(..end).ok_or(CUT_SHORT)?;
     let mut at = at;
     let offset = get_varint(bytes, &mut at).ok_or(CUT_SHORT)?;

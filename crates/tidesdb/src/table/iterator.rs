@@ -115,9 +115,8 @@ impl IndexCursor {
             return Ok(true);
         }
         if footer.index_levels == 2 {
-            return Err(
-                table.damage(self.leaf_at, DecodeError("an index partition ends before its separator"))
-            );
+            return Err(table
+                .damage(self.leaf_at, DecodeError::damage("an index partition ends before its separator")));
         }
         Ok(false)
     }
@@ -375,7 +374,9 @@ impl SsTableIterator {
         // Where that key began in an earlier block, go there.
         while self.slot == 0 && self.flags & CONTINUES != 0 {
             if !self.prev_block()? {
-                return Err(self.table.damage(self.block_at, DecodeError("a key without its beginning")));
+                return Err(self
+                    .table
+                    .damage(self.block_at, DecodeError::damage("a key without its beginning")));
             }
         }
         Ok(true)

@@ -18,7 +18,7 @@ const SLOT_LEN: usize = 12;
 /// Size, in bytes, of a body too large for a second copy.
 const LARGE_BODY: usize = 1 << 20;
 
-const CUT_SHORT: DecodeError = DecodeError("a keyed block is cut short");
+const CUT_SHORT: DecodeError = DecodeError::damage("a keyed block is cut short");
 
 /// The head of `key`, given without the common prefix.
 #[inline]
@@ -175,7 +175,11 @@ impl<'a> KeyedBlock<'a> {
         let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
         if count == 0 || reserved != 0 {
             let is_later = reserved != 0;
-            return Err(if is_later { LATER_KEYED } else { DecodeError("a keyed block without keys") });
+            return Err(if is_later {
+                LATER_KEYED
+            } else {
+                DecodeError::damage("a keyed block without keys")
+            });
         }
         let offsets_start = HEADER_LEN + 8 * count as usize;
         let prefix_start = HEADER_LEN + SLOT_LEN * count as usize;
@@ -312,12 +316,12 @@ impl<'a> KeyedBlock<'a> {
         for i in 0..self.len() {
             let at = u32::from_le_bytes(self.offsets[i]) as usize;
             if at < least || at >= self.data.len() {
-                return Err(DecodeError("offsets of a keyed block"));
+                return Err(DecodeError::damage("offsets of a keyed block"));
             }
             least = at + 1;
             let head = self.head(i);
             if head < last_head {
-                return Err(DecodeError("heads of a keyed block are out of order"));
+                return Err(DecodeError::damage("heads of a keyed block are out of order"));
             }
             last_head = head;
         }

@@ -120,7 +120,9 @@ impl SsTable {
         let index = self.parse(&partition, handle)?;
         let (at, _) = index.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
         if at == index.len() {
-            return Err(self.damage(handle, DecodeError("an index partition ends before its separator")));
+            return Err(
+                self.damage(handle, DecodeError::damage("an index partition ends before its separator"))
+            );
         }
         let (entry, ..) = IndexEntry::read(&index, at).map_err(|damage| self.damage(handle, damage))?;
         Ok(entry.block)

@@ -73,7 +73,7 @@ impl Properties {
 
     /// Decodes the properties of a table of `version`. Version 2 has tags that must not be skipped.
     pub(super) fn decode(bytes: &[u8], version: FormatVersion) -> Result<Properties, DecodeError> {
-        const CUT_SHORT: DecodeError = DecodeError("properties are cut short");
+        const CUT_SHORT: DecodeError = DecodeError::damage("properties are cut short");
         let mut properties = Properties::default();
         let mut at = 0;
         let mut last_tag = 0;
@@ -81,13 +81,15 @@ impl Properties {
             let tag = get_varint(bytes, &mut at).ok_or(CUT_SHORT)?;
             let value = get_bytes(bytes, &mut at).ok_or(CUT_SHORT)?;
             if tag <= last_tag {
-                return Err(DecodeError("properties are out of order"));
+                return Err(DecodeError::damage("properties are out of order"));
             }
             last_tag = tag;
             let number = || {
                 let mut end = 0;
                 let number = get_varint(value, &mut end);
-                number.filter(|_| end == value.len()).ok_or(DecodeError("a number among the properties"))
+                number
+                    .filter(|_| end == value.len())
+                    .ok_or(DecodeError::damage("a number among the properties"))
             };
             match tag {
                 1 => properties.entries = number()?,
@@ -100,7 +102,8 @@ impl Properties {
                 8 => properties.raw_bytes = number()?,
                 9 => properties.expiry = Some((number()?, u64::MAX)),
                 10 => {
-                    let oldest = properties.expiry.ok_or(DecodeError("a newest expiry without an oldest"))?.0;
+                    let oldest =
+                        properties.expiry.ok_or(DecodeError::damage("a newest expiry without an oldest"))?.0;
                     properties.expiry = Some((oldest, number()?));
                 }
                 11 => properties.data_blocks = number()?,

@@ -351,7 +351,7 @@ impl SsTable {
         let len = self.meta.len;
         let no_handle = BlockHandle::default();
         if len < FOOTER_LEN as u64 || self.meta.offset.checked_add(len).is_none() {
-            return Err(self.damage(no_handle, DecodeError("a table shorter than its footer")));
+            return Err(self.damage(no_handle, DecodeError::damage("a table shorter than its footer")));
         }
         let file = self.files.get(self.file)?;
         let tail_len = len.min(TAIL_READ);
@@ -362,7 +362,7 @@ impl SsTable {
         let footer = Footer::decode(&bytes[bytes.len().saturating_sub(MAX_FOOTER_LEN)..])
             .map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != len || footer.family != self.meta.family {
-            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
+            return Err(self.damage(footer_at, DecodeError::damage("another table than the manifest names")));
         }
         let mut end = End { file, bytes, start: tail_start, footer, properties: Properties::default() };
         let at = end.footer.properties;
@@ -370,7 +370,7 @@ impl SsTable {
         end.properties = Properties::decode(&properties, end.footer.version())
             .map_err(|damage| self.damage(at, damage))?;
         if !self.meta.describes(&end.properties) {
-            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
+            return Err(self.damage(footer_at, DecodeError::damage("another table than the manifest names")));
         }
         Ok(end)
     }
@@ -498,7 +498,10 @@ impl SsTable {
         let most = self.meta.len.saturating_sub(FOOTER_LEN as u64);
         match (handle.end(), usize::try_from(handle.len)) {
             (Some(end), Ok(len)) if end <= most => Ok(len),
-            _ => Err(self.damage(handle, DecodeError("a handle that points behind the table's blocks"))),
+            _ => {
+                Err(self
+                    .damage(handle, DecodeError::damage("a handle that points behind the table's blocks")))
+            }
         }
     }
 
@@ -578,13 +581,13 @@ impl SsTable {
     #[cold]
     pub(super) fn damage(&self, at: BlockHandle, damage: DecodeError) -> Error {
         let offset = self.meta.offset.saturating_add(at.offset);
-        if damage.is_later() {
+        if damage.later {
             return Error::later_version(
                 self.files.path(self.file),
-                format!("at offset {offset}: {}", damage.0),
+                format!("at offset {offset}: {}", damage.what),
             );
         }
-        Error::corruption(self.files.path(self.file), offset, damage.0)
+        Error::corruption(self.files.path(self.file), offset, damage.what)
     }
 }
 

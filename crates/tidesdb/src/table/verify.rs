@@ -65,7 +65,7 @@ impl SsTable {
         self.file()?.read_exact_at(&mut bytes, start)?;
         let footer = Footer::decode(&bytes).map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != meta.len || footer.family != meta.family {
-            return Err(self.damage(footer_at, DecodeError("another table than the manifest names")));
+            return Err(self.damage(footer_at, DecodeError::damage("another table than the manifest names")));
         }
         let mut walk = Walk {
             table: self,
@@ -103,7 +103,7 @@ impl Walk<'_> {
             self.walk_top(&top, top_at)?;
         }
         if self.last_flags & CONTINUED != 0 {
-            return Err(self.table.damage(top_at, DecodeError("the last block promises another")));
+            return Err(self.table.damage(top_at, DecodeError::damage("the last block promises another")));
         }
         self.compare_counts(&properties, properties_at)?;
         self.compare_coverage()
@@ -142,20 +142,20 @@ impl Walk<'_> {
                 _ => {
                     return Err(self
                         .table
-                        .damage(top_at, DecodeError("the filter's handle in the top index")))
+                        .damage(top_at, DecodeError::damage("the filter's handle in the top index")))
                 }
             }
             let leaf = self.read(entry.block, BlockKind::Index)?;
             if entry.before != self.seen.entries {
-                return Err(self.table.damage(top_at, DecodeError("entries before a partition")));
+                return Err(self.table.damage(top_at, DecodeError::damage("entries before a partition")));
             }
             let tombstones = self.seen.tombstones;
             let last_separator = self.walk_partition(&leaf, entry.block)?;
             if self.seen.tombstones - tombstones != entry.tombstones {
-                return Err(self.table.damage(top_at, DecodeError("tombstones of a partition")));
+                return Err(self.table.damage(top_at, DecodeError::damage("tombstones of a partition")));
             }
             if last_separator != separator {
-                return Err(self.table.damage(top_at, DecodeError("the separator of a partition")));
+                return Err(self.table.damage(top_at, DecodeError::damage("the separator of a partition")));
             }
         }
         Ok(())
@@ -172,17 +172,17 @@ impl Walk<'_> {
             let last_separator = (at > 0).then(|| separator.clone());
             index.read_key(at, &mut separator, false).map_err(|damage| self.table.damage(leaf_at, damage))?;
             if entry.before != self.seen.entries {
-                return Err(self.table.damage(leaf_at, DecodeError("entries before a block")));
+                return Err(self.table.damage(leaf_at, DecodeError::damage("entries before a block")));
             }
             let tombstones = self.seen.tombstones;
             self.walk_block(entry.block, last_separator.as_deref())?;
             if self.seen.tombstones - tombstones != entry.tombstones {
-                return Err(self.table.damage(leaf_at, DecodeError("tombstones of a block")));
+                return Err(self.table.damage(leaf_at, DecodeError::damage("tombstones of a block")));
             }
             if separator < self.last_key {
                 return Err(self
                     .table
-                    .damage(leaf_at, DecodeError("a separator below its block's last key")));
+                    .damage(leaf_at, DecodeError::damage("a separator below its block's last key")));
             }
         }
         Ok(separator)
@@ -191,7 +191,7 @@ impl Walk<'_> {
     /// Nothing follows in an index entry; version 1 did not say so.
     fn check_end(&self, behind: usize, end: usize) -> std::result::Result<(), DecodeError> {
         match self.footer.version() {
-            FormatVersion::Two if behind != end => Err(DecodeError("bytes behind an index entry")),
+            FormatVersion::Two if behind != end => Err(DecodeError::damage("bytes behind an index entry")),
             _ => Ok(()),
         }
     }
@@ -209,15 +209,15 @@ impl Walk<'_> {
             let continues = slot == 0 && keyed.flags & CONTINUES != 0;
             let promised = slot == 0 && self.last_flags & CONTINUED != 0;
             if continues != promised || (continues && (first_of_all || self.key != self.last_key)) {
-                return Err(damage(DecodeError("a key's versions are torn apart")));
+                return Err(damage(DecodeError::damage("a key's versions are torn apart")));
             }
             if !continues && !first_of_all && self.key <= self.last_key {
-                return Err(damage(DecodeError("keys are out of order")));
+                return Err(damage(DecodeError::damage("keys are out of order")));
             }
             if slot == 0
                 && last_separator.is_some_and(|last| *last > *self.key || (*last == *self.key && !continues))
             {
-                return Err(damage(DecodeError("a key at or below the separator before it")));
+                return Err(damage(DecodeError::damage("a key at or below the separator before it")));
             }
             if !continues {
                 self.seen.keys += 1;
@@ -231,7 +231,7 @@ impl Walk<'_> {
             loop {
                 let version = read_version(&block, at, body.end).map_err(damage)?;
                 if newer.is_some_and(|newer| version.seq >= newer) {
-                    return Err(damage(DecodeError("versions are out of order")));
+                    return Err(damage(DecodeError::damage("versions are out of order")));
                 }
                 let value = block.get(version.value.clone()).unwrap_or_default();
                 let seen = &mut self.seen;
@@ -241,8 +241,9 @@ impl Walk<'_> {
                 seen.tombstones += u64::from(version.kind.is_tombstone());
                 seen.raw_bytes += (self.key.len() + value.len()) as u64;
                 if version.kind.has_expiry() {
-                    let expiry =
-                        u64_at(value, 0).ok_or(DecodeError("an expiry is missing")).map_err(damage)?;
+                    let expiry = u64_at(value, 0)
+                        .ok_or(DecodeError::damage("an expiry is missing"))
+                        .map_err(damage)?;
                     let (oldest, newest) = seen.expiry.unwrap_or((expiry, expiry));
                     seen.expiry = Some((oldest.min(expiry), newest.max(expiry)));
                 }
@@ -268,7 +269,7 @@ impl Walk<'_> {
             knows &= filter::may_contain(filter, hash_prefix(prefix)).map_err(damage)?;
         }
         if !knows {
-            return Err(damage(DecodeError("a filter that does not know a key")));
+            return Err(damage(DecodeError::damage("a filter that does not know a key")));
         }
         Ok(())
     }
@@ -281,10 +282,14 @@ impl Walk<'_> {
         // What no entry tells.
         self.seen.options.clone_from(&properties.options);
         if self.seen != *properties {
-            return Err(self.table.damage(at, DecodeError("properties do not agree with the entries")));
+            return Err(self
+                .table
+                .damage(at, DecodeError::damage("properties do not agree with the entries")));
         }
         if !self.table.meta().describes(properties) {
-            return Err(self.table.damage(at, DecodeError("the manifest does not agree with the entries")));
+            return Err(self
+                .table
+                .damage(at, DecodeError::damage("the manifest does not agree with the entries")));
         }
         Ok(())
     }
@@ -298,7 +303,7 @@ impl Walk<'_> {
         for block in &self.blocks {
             let gap = block.offset.checked_sub(covered).filter(|gap| *gap < extension.padding_below());
             let Some(gap) = gap else {
-                return Err(self.table.damage(*block, DecodeError("blocks overlap or leave a gap")));
+                return Err(self.table.damage(*block, DecodeError::damage("blocks overlap or leave a gap")));
             };
             if gap > 0 {
                 self.check_padding(BlockHandle { offset: covered, len: gap })?;
@@ -309,11 +314,15 @@ impl Walk<'_> {
         self.check.bytes += padding;
         let footer = BlockHandle { offset: covered, len: 0 };
         if covered + self.footer.len() as u64 != self.table.meta().len {
-            return Err(self.table.damage(footer, DecodeError("bytes between the blocks and the footer")));
+            return Err(self
+                .table
+                .damage(footer, DecodeError::damage("bytes between the blocks and the footer")));
         }
         let counted = (extension.blocks, extension.padding);
         if self.footer.extension.is_some() && counted != (self.blocks.len() as u64, padding) {
-            return Err(self.table.damage(footer, DecodeError("blocks or padding of a footer's extension")));
+            return Err(self
+                .table
+                .damage(footer, DecodeError::damage("blocks or padding of a footer's extension")));
         }
         Ok(())
     }
@@ -323,7 +332,7 @@ impl Walk<'_> {
         self.table.file()?.read_exact_at(&mut bytes, self.table.meta().offset + at.offset)?;
         match bytes.iter().all(|byte| *byte == 0) {
             true => Ok(()),
-            false => Err(self.table.damage(at, DecodeError("padding that is not zero"))),
+            false => Err(self.table.damage(at, DecodeError::damage("padding that is not zero"))),
         }
     }
 }
