@@ -1,6 +1,5 @@
 //! Read-ahead: a stretch of a table in memory, for consecutive reads of its blocks.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::BlockHandle;
@@ -24,21 +23,16 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The place of a block in memory, if it is there.
-    fn place(&self, handle: BlockHandle) -> Option<Range<usize>> {
-        let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
-        let range = from..from.checked_add(usize::try_from(handle.len).ok()?)?;
-        (range.end <= self.bytes.len()).then_some(range)
-    }
-
     /// The stored bytes of the block at `handle`. If it is not in memory, reads `ahead` bytes from its start.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
-        let range = match self.place(handle) {
+        let from = handle.offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
+        let held = from.and_then(|from| Some(from..from.checked_add(len)?));
+        let range = match held.filter(|range| range.end <= self.bytes.len()) {
             Some(range) => range,
             None => {
-                let behind = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
-                let needed = len.max(ahead.min(behind));
+                let left = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
+                let needed = len.max(ahead.min(left));
                 if self.bytes.capacity() / 2 > needed.max(KEEP) {
                     self.bytes = Vec::new();
                 }
