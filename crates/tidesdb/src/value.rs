@@ -51,7 +51,7 @@ pub(crate) fn resolve(entry: &Entry<'_>, now: impl FnOnce() -> u64, out: &mut Ve
     let seen = look(entry, now);
     if seen.live {
         match entry.handle() {
-            StoredValue::Inline(stored) => out.extend_from_slice(behind_expiry(entry.kind, stored)),
+            StoredValue::Inline(stored) => out.extend_from_slice(after_expiry(entry.kind, stored)),
         }
     }
     Ok(seen)
@@ -59,7 +59,7 @@ pub(crate) fn resolve(entry: &Entry<'_>, now: impl FnOnce() -> u64, out: &mut Ve
 
 /// A stored value without the time of expiry.
 #[inline]
-fn behind_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
+fn after_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
     match stored.get(EXPIRY_LEN..) {
         Some(value) if kind.has_expiry() => value,
         _ => stored,

@@ -184,7 +184,13 @@ impl Printer<'_, '_> {
         Ok(Ok(()))
     }
 
-    fn end(&mut self, end: Lsn, stop: &(Lsn, String), is_torn: bool, behind: u64) -> Result<(), Failure> {
+    fn end(
+        &mut self,
+        end: Lsn,
+        stop: &(Lsn, String),
+        is_torn: bool,
+        records_after: u64,
+    ) -> Result<(), Failure> {
         let place = |at: Lsn| format!("{}:{}", at.segment(), at.offset());
         let (at, why) = (place(stop.0), &stop.1);
         self.out.line(match is_torn {
@@ -193,11 +199,11 @@ impl Printer<'_, '_> {
             ),
             false => format!("the log ends at {} ({why})", place(end)),
         })?;
-        if behind > 0 {
-            self.out.line(format_args!("{behind} records that verify follow"))?;
+        if records_after > 0 {
+            self.out.line(format_args!("{records_after} records that verify follow"))?;
         }
         self.out.object(&json!({
-            "end": place(end), "stopped_at": at, "why": why, "torn_tail": is_torn, "records_after": behind,
+            "end": place(end), "stopped_at": at, "why": why, "torn_tail": is_torn, "records_after": records_after,
         }))
     }
 }
@@ -246,14 +252,14 @@ pub fn run(
         }
         match read {
             Ok(dumped) => {
-                printer.end(dumped.end, &dumped.stop, dumped.is_torn, dumped.behind)?;
-                if dumped.behind > 0 {
+                printer.end(dumped.end, &dumped.stop, dumped.is_torn, dumped.records_after)?;
+                if dumped.records_after > 0 {
                     let what = format!(
                         "damage in {} at offset {}: {}, and {} records that verify follow",
                         path.display(),
                         dumped.stop.0.offset(),
                         dumped.stop.1,
-                        dumped.behind
+                        dumped.records_after
                     );
                     printer.damage.add(what);
                 }

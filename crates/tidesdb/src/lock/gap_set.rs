@@ -31,7 +31,7 @@ impl Span {
 }
 
 /// True if an end `a` lies after an end `b`.
-fn is_behind(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
+fn is_after(a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
         (_, None) => false,
         (None, Some(_)) => true,
@@ -87,7 +87,7 @@ impl GapSet {
             return Published { first, grown: 1 };
         }
         let covered = touching == 1 && spans[low].from.as_slice() <= from && {
-            !is_behind(to, spans[low].to.as_deref())
+            !is_after(to, spans[low].to.as_deref())
         };
         if covered {
             return Published { first, grown: 0 };
@@ -103,7 +103,7 @@ impl GapSet {
             span.from.clear();
             span.from.extend_from_slice(from);
         }
-        if is_behind(to, span.to.as_deref()) {
+        if is_after(to, span.to.as_deref()) {
             match (&mut span.to, to) {
                 (Some(own), Some(to)) => {
                     own.clear();
@@ -129,7 +129,7 @@ impl GapSet {
         self.of(owner).is_some_and(|at| {
             let spans = &self.owners[at].spans;
             let at = spans.partition_point(|s| s.from.as_slice() <= from);
-            at > 0 && spans[at - 1].has(from) && !is_behind(to, spans[at - 1].to.as_deref())
+            at > 0 && spans[at - 1].has(from) && !is_after(to, spans[at - 1].to.as_deref())
         })
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Position {
 }
 
 /// Entry numbers in the order of their keys. The keys themselves are with the entries: callers pass
-/// `behind_head(id, probe)`, the order of entry `id`'s key against `probe` for equal heads.
+/// `after_head(id, probe)`, the order of entry `id`'s key against `probe` for equal heads.
 ///
 /// Invariant: chunks are never empty, and their concatenation is strictly ascending; `firsts` has the first
 /// head of each.
@@ -68,10 +68,10 @@ impl OrderedIndex {
     pub(super) fn search(
         &self,
         probe: &Probe<'_>,
-        behind_head: impl Fn(u32, &Probe<'_>) -> Ordering,
+        after_head: impl Fn(u32, &Probe<'_>) -> Ordering,
     ) -> Result<Position, Position> {
         let order = |chunk: &Chunk, at: usize| {
-            chunk.heads[at].cmp(&probe.head).then_with(|| behind_head(chunk.ids[at], probe))
+            chunk.heads[at].cmp(&probe.head).then_with(|| after_head(chunk.ids[at], probe))
         };
         if self.chunks.is_empty() {
             return Err(Position { chunk: 0, at: 0 });
@@ -80,7 +80,7 @@ impl OrderedIndex {
         while end - chunk > 1 {
             let middle = (chunk + end) / 2;
             let first = self.firsts[middle].cmp(&probe.head);
-            match first.then_with(|| behind_head(self.chunks[middle].ids[0], probe)) {
+            match first.then_with(|| after_head(self.chunks[middle].ids[0], probe)) {
                 Ordering::Greater => end = middle,
                 _ => chunk = middle,
             }
@@ -215,10 +215,10 @@ mod tests {
                 key
             })
             .collect();
-        let behind = |id: u32, probe: &Probe<'_>| {
+        let after_head = |id: u32, probe: &Probe<'_>| {
             let mut stored = super::super::key::StoredKey::default();
             stored.set(&Probe::new(&keys[id as usize]));
-            stored.cmp_behind_head(probe)
+            stored.cmp_after_head(probe)
         };
         let mut index = OrderedIndex::default();
         let mut model: BTreeMap<&[u8], u32> = BTreeMap::new();
@@ -226,7 +226,7 @@ mod tests {
             let id = rng.gen_range(0..universe);
             let probe = Probe::new(&keys[id]);
             let grow = (step / universe) % 2 == 0;
-            match index.search(&probe, behind) {
+            match index.search(&probe, after_head) {
                 Ok(position) => {
                     assert_eq!(model.get(&*keys[id]), Some(&index.id(position)), "seed {seed}");
                     if !grow || rng.gen_bool(0.1) {

@@ -73,13 +73,13 @@ impl StoredKey {
     }
 
     /// Order of this key's bytes against those of `probe`, for equal heads.
-    pub(super) fn cmp_behind_head(&self, probe: &Probe<'_>) -> Ordering {
+    pub(super) fn cmp_after_head(&self, probe: &Probe<'_>) -> Ordering {
         self.rest.as_slice().cmp(probe.rest).then(self.len.cmp(&probe.len))
     }
 
     /// Order of this key's bytes against those of `probe`.
     pub(super) fn cmp(&self, probe: &Probe<'_>) -> Ordering {
-        self.head.cmp(&probe.head).then_with(|| self.cmp_behind_head(probe))
+        self.head.cmp(&probe.head).then_with(|| self.cmp_after_head(probe))
     }
 
     /// The bytes of the key.
@@ -112,7 +112,7 @@ mod tests {
         stored.set(&Probe::new(a));
         assert_eq!(stored.to_vec(), a);
         let b = Probe::new(b);
-        stored.as_probe().head.cmp(&b.head).then_with(|| stored.cmp_behind_head(&b))
+        stored.as_probe().head.cmp(&b.head).then_with(|| stored.cmp_after_head(&b))
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Shard {
             return TABLE_ENTRY;
         }
         let entries = &self.entries;
-        match self.index.search(probe, |id, probe| entries[id].key.cmp_behind_head(probe)) {
+        match self.index.search(probe, |id, probe| entries[id].key.cmp_after_head(probe)) {
             Ok(position) => self.index.id(position),
             Err(position) => {
                 let id = match self.free.pop() {
@@ -88,7 +88,7 @@ impl Shard {
             return Some(TABLE_ENTRY);
         }
         self.index
-            .search(probe, |id, probe| self.entries[id].key.cmp_behind_head(probe))
+            .search(probe, |id, probe| self.entries[id].key.cmp_after_head(probe))
             .ok()
             .map(|position| self.index.id(position))
     }
@@ -160,7 +160,7 @@ impl Shard {
             return None;
         }
         let (from, to) = (Probe::new(from), to.map(Probe::new));
-        let start = self.index.search(&from, |id, probe| self.entries[id].key.cmp_behind_head(probe));
+        let start = self.index.search(&from, |id, probe| self.entries[id].key.cmp_after_head(probe));
         let start = start.unwrap_or_else(|position| position);
         for id in self.index.iter_from(start) {
             let entry = &self.entries[id];
@@ -185,7 +185,7 @@ impl Shard {
         let entry = &self.entries[id];
         let probe = entry.key.as_probe();
         let entries = &self.entries;
-        let found = self.index.search(&probe, |id, probe| entries[id].key.cmp_behind_head(probe));
+        let found = self.index.search(&probe, |id, probe| entries[id].key.cmp_after_head(probe));
         if let Ok(position) = found {
             self.index.remove(position);
         }

@@ -74,7 +74,7 @@ pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<Bloc
     let value_end = at.checked_add(len).filter(|&value_end| value_end <= end).ok_or(CUT_SHORT)?;
     let more = tag & MORE != 0;
     if !more && value_end != end {
-        return Err(DecodeError::damage("bytes behind the last version of a key"));
+        return Err(DecodeError::damage("bytes after the last version of a key"));
     }
     Ok(BlockVersion { seq, kind, value: at..value_end, more })
 }

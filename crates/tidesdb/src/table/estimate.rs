@@ -25,8 +25,8 @@ impl SsTable {
             Some(key) => self.place(key),
         };
         let (lower, upper) = (place(&range.lower, 0)?, place(&range.upper, self.meta().entries)?);
-        let between = upper.before.saturating_sub(lower.behind);
-        let is_short = between <= (lower.behind - lower.before).max(upper.behind - upper.before);
+        let between = upper.before.saturating_sub(lower.after);
+        let is_short = between <= (lower.after - lower.before).max(upper.after - upper.before);
         let rank = |key: &Option<Vec<u8>>, place| match key {
             Some(key) if is_short => self.rank_in_block(key, place),
             Some(key) => self.rank_between_separators(key, place),
@@ -44,8 +44,8 @@ impl SsTable {
         }
         let before = index.entry(self)?.before;
         let mut next = index.clone();
-        let behind = if next.next(self)? { next.entry(self)?.before } else { self.meta().entries };
-        Ok(IndexPlace { index: Some(index), before, behind: behind.max(before) })
+        let after = if next.next(self)? { next.entry(self)?.before } else { self.meta().entries };
+        Ok(IndexPlace { index: Some(index), before, after: after.max(before) })
     }
 
     /// Number of entries before `key`, from its data block.
@@ -55,7 +55,7 @@ impl SsTable {
         let block = self.load(handle, BlockKind::Data, Some(CachePriority::High))?;
         let keyed = self.parse(&block, handle)?;
         let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
-        let entries = u128::from(place.behind - place.before);
+        let entries = u128::from(place.after - place.before);
         let below = entries * slot as u128 / keyed.len() as u128;
         Ok(place.before + u64::try_from(below).unwrap_or(0))
     }
@@ -69,7 +69,7 @@ impl SsTable {
         if index.prev(self)? {
             index.read_separator(self, &mut low)?;
         }
-        Ok(place.before + share_below(&low, &high, key, place.behind - place.before))
+        Ok(place.before + share_below(&low, &high, key, place.after - place.before))
     }
 
     /// A key after about this share (0 to 1) of the entries: the end of a block.
@@ -91,12 +91,12 @@ struct IndexPlace {
     /// Entries before the block.
     before: u64,
     /// Number of entries up to the end of the block; not below `before`.
-    behind: u64,
+    after: u64,
 }
 
 impl IndexPlace {
     fn outside(rank: u64) -> IndexPlace {
-        IndexPlace { index: None, before: rank, behind: rank }
+        IndexPlace { index: None, before: rank, after: rank }
     }
 }
 

@@ -91,7 +91,7 @@ impl Extension {
 }
 
 /// The extension's checksum covers the footer too, so that neither belongs to another. It ends before the footer's own:
-/// bytes with their checksum behind them change every checksum over them alike.
+/// bytes with their checksum after them change every checksum over them alike.
 fn extension_crc(extension: &[u8; EXTENSION_LEN], footer: &[u8; FOOTER_LEN]) -> u32 {
     checksum::extend(checksum::crc(&extension[..EXTENSION_CRC_AT]), &footer[..CRC_AT])
 }

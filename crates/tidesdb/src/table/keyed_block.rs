@@ -219,7 +219,7 @@ impl<'a> KeyedBlock<'a> {
 
     /// Compares key `i` with a key of the same head; `suffix` is its part after the common prefix.
     #[inline]
-    fn compare_behind_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, DecodeError> {
+    fn compare_after_equal_heads(&self, i: usize, suffix: &[u8]) -> Result<Ordering, DecodeError> {
         let body = self.body(i)?;
         if body.suffix_len <= 8 || suffix.len() <= 8 {
             return Ok(body.suffix_len.cmp(&suffix.len()));
@@ -240,7 +240,7 @@ impl<'a> KeyedBlock<'a> {
         if first == self.len() || self.head(first) != target {
             return Ok((first, false));
         }
-        match self.compare_behind_equal_heads(first, suffix)? {
+        match self.compare_after_equal_heads(first, suffix)? {
             Ordering::Less => {}
             order => return Ok((first, order == Ordering::Equal)),
         }
@@ -275,7 +275,7 @@ impl<'a> KeyedBlock<'a> {
             let order = if self.head(middle) > target {
                 Ordering::Greater
             } else {
-                self.compare_behind_equal_heads(middle, suffix)?
+                self.compare_after_equal_heads(middle, suffix)?
             };
             if order == Ordering::Less {
                 low = middle + 1;

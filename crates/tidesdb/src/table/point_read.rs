@@ -83,30 +83,30 @@ impl SsTable {
         if at == index.len() {
             return Ok(None);
         }
-        let (entry, behind, end) =
+        let (entry, after, end) =
             IndexEntry::read(&index, at).map_err(|damage| self.damage(top_at, damage))?;
         if opened.footer.index_levels == 1 {
             return Ok(Some(entry.block));
         }
         if opened.footer.filter_layout == FilterLayout::Partitioned
-            && !self.passes_partition_filter(&index, top_at, (behind, end), hash)?
+            && !self.passes_partition_filter(&index, top_at, (after, end), hash)?
         {
             return Ok(None);
         }
         self.find_in_index_partition(entry.block, key).map(Some)
     }
 
-    /// False if a partition's filter rules the hash out. `behind..end` is the filter's handle in the top
+    /// False if a partition's filter rules the hash out. `after..end` is the filter's handle in the top
     /// index's entry.
     #[inline]
     fn passes_partition_filter(
         &self,
         top: &KeyedBlock<'_>,
         top_at: BlockHandle,
-        (behind, end): (usize, usize),
+        (after, end): (usize, usize),
         hash: u64,
     ) -> Result<bool> {
-        let handle = partition_filter(top, behind, end).map_err(|damage| self.damage(top_at, damage))?;
+        let handle = partition_filter(top, after, end).map_err(|damage| self.damage(top_at, damage))?;
         let Some(handle) = handle else { return Ok(true) };
         let filter = self.load(handle, BlockKind::Filter, PRIORITY)?;
         filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))

@@ -232,8 +232,8 @@ impl SsTable {
         let first = index.lower_bound(prefix).map_err(ask)?.0;
         let mut separator = Vec::new();
         for at in first..index.len() {
-            let (_, behind, end) = IndexEntry::read(&index, at).map_err(ask)?;
-            let Some(handle) = partition_filter(&index, behind, end).map_err(ask)? else { return Ok(true) };
+            let (_, after, end) = IndexEntry::read(&index, at).map_err(ask)?;
+            let Some(handle) = partition_filter(&index, after, end).map_err(ask)? else { return Ok(true) };
             let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
             if filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
                 return Ok(true);
@@ -499,8 +499,7 @@ impl SsTable {
         match (handle.end(), usize::try_from(handle.len)) {
             (Some(end), Ok(len)) if end <= most => Ok(len),
             _ => {
-                Err(self
-                    .damage(handle, DecodeError::damage("a handle that points behind the table's blocks")))
+                Err(self.damage(handle, DecodeError::damage("a handle that points past the table's blocks")))
             }
         }
     }

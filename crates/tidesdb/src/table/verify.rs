@@ -126,10 +126,10 @@ impl Walk<'_> {
         let mut separator = Vec::new();
         let mut entries = Vec::new();
         for at in 0..index.len() {
-            let (entry, behind, end) = IndexEntry::read(&index, at).map_err(damage)?;
-            let filter = partition_filter(&index, behind, end).map_err(damage)?;
+            let (entry, after, end) = IndexEntry::read(&index, at).map_err(damage)?;
+            let filter = partition_filter(&index, after, end).map_err(damage)?;
             let BlockHandle { offset, len } = filter.unwrap_or_default();
-            self.check_end(behind + varint_len(offset) + varint_len(len), end).map_err(damage)?;
+            self.check_end(after + varint_len(offset) + varint_len(len), end).map_err(damage)?;
             index.read_key(at, &mut separator, false).map_err(damage)?;
             entries.push((entry, filter, separator.clone()));
         }
@@ -166,9 +166,9 @@ impl Walk<'_> {
         let index = self.table.parse(leaf, leaf_at)?;
         let mut separator = Vec::new();
         for at in 0..index.len() {
-            let (entry, behind, end) =
+            let (entry, after, end) =
                 IndexEntry::read(&index, at).map_err(|damage| self.table.damage(leaf_at, damage))?;
-            self.check_end(behind, end).map_err(|damage| self.table.damage(leaf_at, damage))?;
+            self.check_end(after, end).map_err(|damage| self.table.damage(leaf_at, damage))?;
             let last_separator = (at > 0).then(|| separator.clone());
             index.read_key(at, &mut separator, false).map_err(|damage| self.table.damage(leaf_at, damage))?;
             if entry.before != self.seen.entries {
@@ -189,9 +189,9 @@ impl Walk<'_> {
     }
 
     /// Nothing follows in an index entry; version 1 did not say so.
-    fn check_end(&self, behind: usize, end: usize) -> std::result::Result<(), DecodeError> {
+    fn check_end(&self, after: usize, end: usize) -> std::result::Result<(), DecodeError> {
         match self.footer.version() {
-            FormatVersion::Two if behind != end => Err(DecodeError::damage("bytes behind an index entry")),
+            FormatVersion::Two if after != end => Err(DecodeError::damage("bytes after an index entry")),
             _ => Ok(()),
         }
     }

@@ -248,7 +248,7 @@ impl SsTableWriter {
         }
         if !first && (key < self.last_key.as_slice() || (same_key && entry.seq >= self.last_seq)) {
             return refuse(format!(
-                "entries of a table are out of order: {:02x?} at {} behind {:02x?} at {}",
+                "entries of a table are out of order: {:02x?} at {} after {:02x?} at {}",
                 key, entry.seq, self.last_key, self.last_seq
             ));
         }

@@ -343,7 +343,7 @@ impl Edit {
                 let expiry =
                     Expiries { oldest: body.varint()?, newest: body.varint()?, entries: body.varint()? };
                 if expiry.oldest > expiry.newest {
-                    return Err(body.error("the first expiry is behind the last"));
+                    return Err(body.error("the first expiry is after the last"));
                 }
                 match self.new_tables.last_mut() {
                     Some(new) if new.file == file && new.meta.family == family => {
@@ -422,7 +422,7 @@ impl NewTable {
             return Err(body.error("the least key or sequence number is above the greatest"));
         }
         if meta.offset.checked_add(meta.len).is_none() {
-            return Err(body.error("the table ends behind every file"));
+            return Err(body.error("the table ends past every file"));
         }
         Ok(NewTable { file, level, generation, meta })
     }

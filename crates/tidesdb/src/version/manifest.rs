@@ -450,14 +450,14 @@ fn scan_edits(path: &Path, number: FileNo, bytes: &[u8], found: &mut Parsed) -> 
     if found.edits.is_empty() {
         return Err(damage(begin, "the snapshot at the manifest's begin is not valid".into()));
     }
-    // A torn tail unless a whole edit of this manifest stands behind it.
+    // A torn tail unless a whole edit of this manifest stands after it.
     let (at, known) = (found.end, found.edits.len());
-    for behind in at + 1..bytes.len().saturating_sub(EDIT_HEADER_LEN - 1) {
-        if &bytes[behind..behind + 4] != EDIT_MAGIC {
+    for after in at + 1..bytes.len().saturating_sub(EDIT_HEADER_LEN - 1) {
+        if &bytes[after..after + 4] != EDIT_MAGIC {
             continue;
         }
-        let ordinal = u32::from_le_bytes(array(&bytes[behind + 4..behind + 8]));
-        if ordinal > known as u32 && edit_at(bytes, behind, number, ordinal).is_some() {
+        let ordinal = u32::from_le_bytes(array(&bytes[after + 4..after + 8]));
+        if ordinal > known as u32 && edit_at(bytes, after, number, ordinal).is_some() {
             return Err(damage(at, format!("edit {known} is not valid, but edit {ordinal} is")));
         }
     }

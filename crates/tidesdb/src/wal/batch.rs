@@ -77,7 +77,7 @@ impl BatchBuilder {
     }
 }
 
-/// A copy of the batch in `bytes` with every put marked "may overwrite": the proof behind its puts may be
+/// A copy of the batch in `bytes` with every put marked "may overwrite": the proof of its puts may be
 /// lost.
 pub fn without_proofs(bytes: &[u8]) -> Result<Vec<u8>, Malformed> {
     let entries: Vec<BatchEntry<'_>> = BatchReader::new(bytes)?.collect::<Result<_, _>>()?;

@@ -111,7 +111,7 @@ impl Replay {
         }
     }
 
-    /// Marks the store as repaired. The repair may have lost the proofs behind the puts of prepared
+    /// Marks the store as repaired. The repair may have lost the proofs of the puts of prepared
     /// transactions: these commit after everything it found (`docs/design/0020-single-deletes.md`).
     /// Transactions prepared after the repair are not told apart.
     pub(crate) fn of_repaired_store(self, is_repaired: bool) -> Replay {
@@ -199,7 +199,7 @@ impl Replay {
                 }
                 // Runs have their place among the commits: names after it come too late.
                 Some(Decision::Missing(seq)) => {
-                    let what = format!("the runs of commit {seq} are named behind it");
+                    let what = format!("the runs of commit {seq} are named after it");
                     return Err(Error::corruption("wal", 0, what));
                 }
                 Some(Decision::RolledBack) => self.rolled_back_names.push(names.to_vec()),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn one_decision_counts_for_every_copy_before_and_behind_it() {
+    fn one_decision_counts_for_every_copy_before_and_after_it() {
         let body = body();
         let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
         let copy = RecordRef::RewrittenPrepare { txn: 1, xid: b"x", locks: b"", batch: &body };
@@ -415,6 +415,6 @@ mod tests {
         assert_eq!((replay.pending.len(), replay.names.len()), (1, 1), "undecided, with its runs");
         let mut late = super::tests::replay();
         late.record(marker).expect("replays");
-        assert!(late.record(names).is_err(), "behind its place");
+        assert!(late.record(names).is_err(), "after its place");
     }
 }

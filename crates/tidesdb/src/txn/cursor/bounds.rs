@@ -1,6 +1,6 @@
 //! The end of a scan.
 
-use super::{behind, successor_of_prefix};
+use super::{successor, successor_of_prefix};
 
 /// The keys within the end of a scan: those with `prefix`, up to `bound`.
 ///
@@ -64,7 +64,7 @@ impl ScanBounds {
             }
         } else {
             let prefix = (!self.prefix.is_empty()).then(|| self.prefix.clone());
-            prefix.max(bound.map(|bound| behind(bound)))
+            prefix.max(bound.map(|bound| successor(bound)))
         }
     }
 }

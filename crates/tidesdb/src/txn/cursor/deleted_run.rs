@@ -79,7 +79,7 @@ impl Cursor {
         // Where a row that went is a conflict, none that went since the snapshot may be jumped over.
         let upto = match self.locks.mode {
             ReadMode::Snapshot => self.merged.seq,
-            ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_behind().unwrap_or(MAX_SEQ),
+            ReadMode::Shared | ReadMode::Exclusive => txn.conflicts_above().unwrap_or(MAX_SEQ),
             ReadMode::Latest | ReadMode::Gap => MAX_SEQ,
         };
         // Where a deletion may be half of a move, none that came after the merge was placed may be jumped over.

@@ -23,7 +23,7 @@ struct OwnChange<'a> {
 
 impl OwnChange<'_> {
     /// True if a scan comes to `key` before this change.
-    fn is_behind(&self, key: &[u8], forward: bool) -> bool {
+    fn is_after(&self, key: &[u8], forward: bool) -> bool {
         match forward {
             true => key < self.key,
             false => key > self.key,
@@ -52,7 +52,7 @@ impl Cursor {
         let mut own = own.map(|own| OwnChange { key: own.key, entry: own.entry() });
         if let Some(runs) = &mut self.merged.own {
             self.position.seek_own(runs)?;
-            if runs.valid() && own.is_none_or(|own| own.is_behind(runs.key(), self.position.forward)) {
+            if runs.valid() && own.is_none_or(|own| own.is_after(runs.key(), self.position.forward)) {
                 own = Some(OwnChange { key: runs.key(), entry: runs.entry().with_seq(0) });
             }
         }
@@ -161,9 +161,7 @@ impl Cursor {
                     self.batch.spans.push(span);
                     continue;
                 }
-                CursorState::Deleted if self.may_have_moved(next, seq) => {
-                    self.place_behind(txn, span, seq)?
-                }
+                CursorState::Deleted if self.may_have_moved(next, seq) => self.place_after(txn, span, seq)?,
                 CursorState::Deleted => self.pass_dead(txn, next, span, seq)?,
                 // Others may still see it: it is part of no range that is known to be dead.
                 CursorState::Expired => self.end_deleted_run(txn),

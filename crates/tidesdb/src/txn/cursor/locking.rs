@@ -4,7 +4,7 @@
 use super::position::Edge;
 use super::row_batch::Span;
 use super::row_locks::Covered;
-use super::{behind, look_for_kill, Cursor, CursorState, Next};
+use super::{look_for_kill, successor, Cursor, CursorState, Next};
 use crate::error::Result;
 use crate::lock::{Granted, Mode};
 use crate::txn::transaction::{ReadMode, Transaction};
@@ -62,7 +62,7 @@ impl Cursor {
 
     /// Places the merge after the key of `span`, over all commits up to `seq`. The deletion may be visible
     /// there before the other changes of its commit.
-    pub(super) fn place_behind(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
+    pub(super) fn place_after(&mut self, txn: &Transaction, span: Span, seq: Seq) -> Result<()> {
         self.end_deleted_run(txn);
         self.leave(span);
         txn.store.reach(seq);
@@ -98,7 +98,7 @@ impl Cursor {
             }
             match state {
                 CursorState::Expired => self.end_deleted_run(txn),
-                _ if self.may_have_moved(next, seq) => self.place_behind(txn, span, seq)?,
+                _ if self.may_have_moved(next, seq) => self.place_after(txn, span, seq)?,
                 _ => self.pass_dead(txn, next, span, seq)?,
             }
         }
@@ -126,7 +126,7 @@ impl Cursor {
         let with_found = self.locks.mode == ReadMode::Gap;
         let end = match found {
             Some(key) if self.position.forward != with_found => Some(key.to_vec()),
-            Some(key) => Some(behind(key)),
+            Some(key) => Some(successor(key)),
             None => self.bounds.end(self.position.forward),
         };
         let family = self.family.id();
@@ -188,7 +188,7 @@ impl Cursor {
 
     /// Extends the scan's range over `key`, its present end.
     fn cover_gone(&mut self, txn: &Transaction, key: &[u8]) -> Result<()> {
-        let next = behind(key);
+        let next = successor(key);
         txn.lock_range(self.family.id(), key, Some(&next))?;
         let extends = match &self.gaps.covered {
             Covered::To(to) if self.position.forward => *to < next,

@@ -353,7 +353,7 @@ impl Cursor {
 }
 
 /// The first key after `key`.
-fn behind(key: &[u8]) -> Vec<u8> {
+fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
     next.push(0);
@@ -387,6 +387,6 @@ pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<
         merge.prev()?;
         steps += 1;
     }
-    let from = if merge.valid() { behind(merge.key()) } else { Vec::new() };
+    let from = if merge.valid() { successor(merge.key()) } else { Vec::new() };
     Ok((from, to))
 }

@@ -151,7 +151,7 @@ impl Transaction {
     }
 
     /// The sequence number after which changes conflict with locking reads, if they do.
-    pub(crate) fn conflicts_behind(&self) -> Option<Seq> {
+    pub(crate) fn conflicts_above(&self) -> Option<Seq> {
         let counts = self.options.isolation >= Isolation::RepeatableRead && !self.takes_newest();
         self.snapshots.transaction.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
     }

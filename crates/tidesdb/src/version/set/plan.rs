@@ -109,7 +109,7 @@ pub(super) fn plan(
             added.push((mirror.number(), new.meta.family, new.meta.len));
         }
         if new.meta.offset + new.meta.len > file.len() {
-            return Err(format!("a table of family {} ends behind file {}", new.meta.family, new.file));
+            return Err(format!("a table of family {} ends past file {}", new.meta.family, new.file));
         }
         let table =
             SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());

@@ -27,7 +27,7 @@ pub struct SegmentDump {
     /// bytes, and so does an earlier segment in the same file.
     pub is_torn: bool,
     /// Number of valid records after the stop. Not 0: the stop is damage.
-    pub behind: u64,
+    pub records_after: u64,
 }
 
 /// Visits the records of the one segment in the file at `path`, durable marks left out. A record begun in the
@@ -92,13 +92,13 @@ pub fn dump_segment(
         }
     };
     let is_torn = reader.is_torn(end, &stop, log_epoch)?;
-    let behind = match reader.enter(header.id, Some(log_epoch))? {
+    let records_after = match reader.enter(header.id, Some(log_epoch))? {
         Some(open) if stop.at.segment() == header.id => {
             search(open, stop.at.offset().max(SEGMENT_HEADER))?.records
         }
         _ => 0,
     };
-    Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, behind })
+    Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, records_after })
 }
 
 /// True if bytes other than a record follow the end of the log of `store`: see [`SegmentDump::is_torn`].

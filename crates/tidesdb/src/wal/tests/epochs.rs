@@ -34,8 +34,8 @@ impl Store {
     }
 }
 
-/// The bytes of a segment's file behind its header.
-fn behind_header(disk: &FaultyDisk, number: u64) -> Vec<u8> {
+/// The bytes of a segment's file after its header.
+fn after_header(disk: &FaultyDisk, number: u64) -> Vec<u8> {
     disk.contents(&file_path(&store(), number)).unwrap()[SEGMENT_HEADER as usize..].to_vec()
 }
 
@@ -51,7 +51,7 @@ fn epochs_of_both_versions_are_one_log() {
         drop(wal);
         disk
     });
-    assert_eq!(behind_header(&first, 1), behind_header(&second, 1));
+    assert_eq!(after_header(&first, 1), after_header(&second, 1));
     for (disk, before, after) in [(first, 1, FormatVersion::Two), (second, 2, FormatVersion::One)] {
         let (_, summary) = seqs(&disk, 1, &[], Lsn::ZERO).unwrap();
         let (next, cut) = (summary.next_segment, summary.cut(21));
