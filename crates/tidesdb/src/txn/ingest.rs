@@ -280,7 +280,6 @@ impl Drop for Ingest {
         // Ends the transaction, and with it the locks.
         drop(self.locks.take());
         if had_files {
-            self.transactions.give_up_withdrawn();
             self.store.unlink_unused();
         }
     }
