@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::flush::table_files::{TableFiles, TableRules};
-use crate::io::File;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
 use crate::options::FamilyOptions;
 use crate::sync::note;
-use crate::table::{SsTableOptions, SsTableWriter};
+use crate::table::SsTableOptions;
 use crate::types::{Entry, FamilyId, FileNo};
 use crate::version::{
     mirror, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle,
@@ -21,6 +20,7 @@ use super::picker::{Task, GRANDPARENT_FACTOR};
 use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
+use crate::version::table_output::TableOutput;
 
 /// Parameters common to all jobs.
 pub struct JobContext<'a> {
@@ -224,28 +224,24 @@ struct Outputs<'a> {
     /// Bytes of the grandparents passed by the open output.
     grandparents_bytes: u64,
     last_key: Vec<u8>,
-    writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
+    writing: Option<TableOutput>,
     files: Vec<FileNo>,
     tables: Vec<(FileNo, crate::table::SsTableMeta)>,
 }
 
 impl Outputs<'_> {
     fn begin_table(&mut self) -> Result<()> {
-        let versions = self.context.versions;
-        let number = versions.new_file_number();
-        self.files.push(number);
-        let file = versions.table_files().create(number)?;
-        let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
-            .in_format(versions.format())
-            .caching(versions.cache(), number);
-        self.writing = Some((number, file, writer));
+        let output = TableOutput::create(self.context.versions, self.family, &self.options)?;
+        self.files.push(output.number);
+        self.writing = Some(output);
         self.grandparents_bytes = 0;
         Ok(())
     }
 
     fn end_table(&mut self) -> Result<()> {
-        if let Some((number, file, writer)) = self.writing.take() {
-            let mut meta = writer.finish()?;
+        if let Some(output) = self.writing.take() {
+            let number = output.number;
+            let (file, mut meta) = output.finish()?;
             if !mutant::is(Mutant::MergeUnsynced) {
                 file.sync_data()?;
             }
@@ -264,10 +260,10 @@ impl Rewrite for Outputs<'_> {
     }
 
     fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
-        if let Some((_, _, writer)) = &self.writing {
+        if let Some(output) = &self.writing {
             if key != self.last_key.as_slice() {
                 self.grandparents_bytes += self.grandparents.passed(key);
-                if writer.estimated_len() >= self.cut_at
+                if output.writer.estimated_len() >= self.cut_at
                     || self.grandparents_bytes / GRANDPARENT_FACTOR > self.cut_at
                 {
                     self.end_table()?;
@@ -283,7 +279,7 @@ impl Rewrite for Outputs<'_> {
             self.last_key.extend_from_slice(key);
         }
         match &mut self.writing {
-            Some((_, _, writer)) => writer.add(key, entry),
+            Some(output) => output.writer.add(key, entry),
             None => Ok(()),
         }
     }

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::units::Bytes;
-use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::{LockOwner, TableMode};
@@ -28,13 +27,14 @@ use crate::store::commit_batch::CommitBatch;
 use crate::store::family::Family;
 use crate::store::sealed_runs::{SealedRuns, SealedTable};
 use crate::store::Store;
-use crate::table::{SsTableMeta, SsTableOptions, SsTableWriter};
+use crate::table::{SsTableMeta, SsTableOptions};
 use crate::txn::commit::SPACE_WAIT;
 use crate::txn::spill::runs::KILL_STEPS;
 use crate::txn::transaction::{check_key, check_value_len, Isolation, Transaction, TransactionOptions};
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::txn::Transactions;
-use crate::types::{CountEffect, Entry, FamilyId, FileNo, Kind, Pieces};
+use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
+use crate::version::table_output::TableOutput;
 use crate::version::{LevelVersionIterator, LiveFile, VersionSet};
 use crate::wal::WaitLimit;
 
@@ -322,7 +322,7 @@ struct LoadTables {
     options: SsTableOptions,
     /// Bytes from which on one of the first tables ends.
     cut_at: u64,
-    writing: Option<(FileNo, Arc<dyn File>, SsTableWriter)>,
+    writing: Option<TableOutput>,
     /// Synced.
     done: Vec<(Arc<LiveFile>, SsTableMeta)>,
 }
@@ -348,32 +348,20 @@ impl LoadTables {
     fn add(&mut self, key: &[u8], entry: Entry<'_>, more: Pieces<'_>) -> Result<()> {
         let doublings = ((self.done.len() / TABLES_BEFORE_LARGER) as u32).min(MOST_DOUBLINGS);
         let cut_at = self.cut_at.saturating_mul(1 << doublings);
-        if self.writing.as_ref().is_some_and(|(_, _, writer)| writer.estimated_len() >= cut_at) {
+        if self.writing.as_ref().is_some_and(|output| output.writer.estimated_len() >= cut_at) {
             self.end_table()?;
         }
-        if self.writing.is_none() {
-            self.begin_table()?;
-        }
-        match &mut self.writing {
-            Some((_, _, writer)) => writer.add_in_pieces(key, entry, more),
-            None => Ok(()),
-        }
-    }
-
-    fn begin_table(&mut self) -> Result<()> {
-        let number = self.versions.new_file_number();
-        let file = self.versions.table_files().create(number);
-        let file = file.inspect_err(|_| self.versions.discard_file(number))?;
-        let writer = SsTableWriter::new(Arc::clone(&file), 0, self.family, self.options.clone())
-            .in_format(self.versions.format())
-            .caching(self.versions.cache(), number);
-        self.writing = Some((number, file, writer));
-        Ok(())
+        let output = match &mut self.writing {
+            Some(output) => output,
+            None => self.writing.insert(TableOutput::create(&self.versions, self.family, &self.options)?),
+        };
+        output.writer.add_in_pieces(key, entry, more)
     }
 
     fn end_table(&mut self) -> Result<()> {
-        let Some((number, file, writer)) = self.writing.take() else { return Ok(()) };
-        let finished = writer.finish().and_then(|meta| file.sync_data().map(|()| meta));
+        let Some(output) = self.writing.take() else { return Ok(()) };
+        let number = output.number;
+        let finished = output.finish().and_then(|(file, meta)| file.sync_data().map(|()| meta));
         let meta = finished.inspect_err(|_| self.versions.discard_file(number))?;
         self.done.push((self.versions.private_file(number, meta.len), meta));
         Ok(())
@@ -382,8 +370,8 @@ impl LoadTables {
 
 impl Drop for LoadTables {
     fn drop(&mut self) {
-        if let Some((number, _, _)) = self.writing.take() {
-            self.versions.discard_file(number);
+        if let Some(output) = self.writing.take() {
+            self.versions.discard_file(output.number);
         }
     }
 }

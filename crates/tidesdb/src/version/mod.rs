@@ -16,6 +16,7 @@ pub(crate) mod restoring;
 mod row_counts;
 mod set;
 mod table_handle_iterator;
+pub(crate) mod table_output;
 
 pub use edit::{Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
