@@ -125,6 +125,8 @@ pub struct Backup {
     maintenance: Arc<Maintenance>,
     disk: Arc<dyn Disk>,
     to: PathBuf,
+    /// The table files of the backup.
+    tables: Arc<TableStore>,
     info: BackupInfo,
     point: Option<BackupPoint>,
     /// Files and directories made so far, in this order.
@@ -181,6 +183,7 @@ impl Db {
         let mut backup = Backup {
             store,
             maintenance: self.maintenance.clone(),
+            tables: TableStore::new(disk.clone(), to.join(STORE), 1),
             disk,
             to,
             info,
@@ -386,7 +389,7 @@ impl Backup {
         watch: Watch<'_>,
     ) -> Result<()> {
         let from = self.store.versions.table_files().path(number);
-        let to = self.to.join(STORE).join(TableStore::file_name(number));
+        let to = self.tables.path(number);
         self.files.push(to.clone());
         let known = self.base.as_ref().and_then(|base| {
             let file = base.tables.get(&number).filter(|file| file.len == len)?;
@@ -453,18 +456,16 @@ impl Backup {
             return Err(error);
         }
         self.store.log(LogLevel::Warn, &format!("a backup goes on without a damaged file: {error}"));
-        let path = Path::new(STORE).join(TableStore::file_name(number));
-        let to = self.to.join(&path);
-        if self.disk.exists(&to)? {
-            self.disk.remove(&to)?;
-        }
+        self.tables.remove(number)?;
+        let to = self.tables.path(number);
         self.files.retain(|file| *file != to);
+        let file = format!("{STORE}/{}", TableStore::file_name(number));
         for family in families {
             // A family without a name was dropped after the backup's moment.
             let name = self.store.catalog.by_id(family).map(|family| family.name());
             let name = name.map_or_else(|| family.to_string().into_bytes(), |name| name.to_vec());
             let family = String::from_utf8_lossy(&name).into_owned();
-            self.info.left_out.push(LeftOut { file: path.to_string_lossy().into_owned(), family });
+            self.info.left_out.push(LeftOut { file: file.clone(), family });
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::copy::Copier;
 use super::restore::{is_free, not_empty, write};
-use super::verify::open_versions;
+use super::verify::{open_versions, OPEN_FILES};
 use super::Watch;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
@@ -106,7 +106,15 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     disk.create_dir_all(&wal::log_dir(&to))?;
     write(&**disk, &to.join(RESTORING), &format!("from {}\n", from.display()))?;
     let mut check = StoreCheck::default();
-    let mut copy = StoreCopy { disk, from: &from, to: &to, copier: Copier::new(&**disk, watch), watch };
+    let mut copy = StoreCopy {
+        disk,
+        from: &from,
+        to: &to,
+        from_tables: Arc::clone(survey.versions.table_files()),
+        to_tables: TableStore::new(Arc::clone(disk), &to, OPEN_FILES),
+        copier: Copier::new(&**disk, watch),
+        watch,
+    };
     let mut edit = copy.tables(&survey, &mut check)?;
     copy.runs(&survey, &mut check)?;
     if survey.log_damage.is_none() {
@@ -278,6 +286,8 @@ struct StoreCopy<'a> {
     disk: &'a Arc<dyn Disk>,
     from: &'a Path,
     to: &'a Path,
+    from_tables: Arc<TableStore>,
+    to_tables: Arc<TableStore>,
     copier: Copier<'a>,
     watch: Watch<'a>,
 }
@@ -349,8 +359,7 @@ impl StoreCopy<'_> {
                 return Ok(false);
             }
         }
-        let name = TableStore::file_name(number);
-        let (from, to) = (self.from.join(&name), self.to.join(&name));
+        let (from, to) = (self.from_tables.path(number), self.to_tables.path(number));
         let copied = self.copier.synced(&from, &to, len).map(|_| ());
         let whole = match copied {
             Err(Error::Io { path, .. } | Error::Corruption { path, .. }) if path == from => false,
@@ -360,7 +369,7 @@ impl StoreCopy<'_> {
             }
         };
         if !whole {
-            self.disk.remove(&to)?;
+            self.to_tables.remove(number)?;
         }
         Ok(whole)
     }
@@ -374,7 +383,7 @@ impl StoreCopy<'_> {
     ) -> Result<(Option<SsTableMeta>, Vec<String>)> {
         let mut iter = table.version_iter();
         let mut writer: Option<SsTableWriter> = None;
-        let file = self.disk.open(&self.to.join(TableStore::file_name(number)), OpenMode::Create)?;
+        let file = self.to_tables.create(number)?;
         let (mut lost, mut last, mut in_a_row) = (Vec::new(), Vec::new(), 0);
         let mut step = iter.seek(&[]);
         let mut entries = 0u64;
@@ -410,12 +419,10 @@ impl StoreCopy<'_> {
         }
         let Some(writer) = writer else {
             drop(file);
-            self.disk.remove(&self.to.join(TableStore::file_name(number)))?;
+            self.to_tables.remove(number)?;
             if lost.is_empty() {
-                lost.push(format!(
-                    "{} has no entry that can be read",
-                    self.from.join(TableStore::file_name(table.file.number())).display()
-                ));
+                let name = self.from_tables.name(table.file.number());
+                lost.push(format!("{name} has no entry that can be read"));
             }
             return Ok((None, lost));
         };
@@ -431,14 +438,12 @@ impl StoreCopy<'_> {
             survey.replayed.iter().flat_map(|replayed| replayed.run_files.iter().copied()).collect();
         files.sort_unstable();
         for number in files {
-            let name = TableStore::file_name(number);
-            let (from, to) = (self.from.join(&name), self.to.join(&name));
-            if !self.disk.exists(&from)? {
+            if !self.from_tables.exists(number)? {
                 continue;
             }
             // One that is damaged is copied as it is: reading it fails in the copy too.
-            let len = self.disk.open(&from, OpenMode::Read)?.len()?;
-            self.copier.synced(&from, &to, len)?;
+            let len = self.from_tables.get(number)?.len()?;
+            self.copier.synced(&self.from_tables.path(number), &self.to_tables.path(number), len)?;
         }
         Ok(())
     }

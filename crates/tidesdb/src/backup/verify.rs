@@ -16,7 +16,7 @@ use crate::version::{OpenFor, StoreState, TableHandle, VersionSet};
 use crate::wal::{self, RecordRef};
 
 /// Table files open at a time, bytes of cache, bytes of a memtable.
-const OPEN_FILES: usize = 64;
+pub(super) const OPEN_FILES: usize = 64;
 const CACHE: usize = 1 << 20;
 const MEMTABLE: usize = 16 << 20;
 
