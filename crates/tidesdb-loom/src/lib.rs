@@ -65,11 +65,6 @@ mod store {
 mod wal {
     mod leader_queue;
     mod pending_writes;
-
-    /// A stub for `wal::pending_writes`.
-    mod writer {
-        pub(super) type Ticket = u64;
-    }
 }
 
 /// A model in a file not named above would never run.

@@ -28,27 +28,13 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use crate::types::{Lsn, Seq};
-
 pub use self::batch::{without_proofs, BatchBuilder, BatchReader};
 pub use self::files::{ListSegment, RecyclingHold};
 pub(crate) use self::fullness::FullFor;
 pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};
+pub use self::pending_writes::Ticket;
 pub use self::reader::{dump_segment, has_torn_tail, recover, RecoveredSummary, SegmentDump};
-pub use self::record::{Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub use self::record::{Cut, Ddl, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
-pub use self::writer::{LogSpace, Purpose, Ticket, WaitLimit, Wal, WalOptions};
-
-/// The boundary between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cut {
-    /// The epoch's end: the end of its last valid record.
-    pub at: Lsn,
-    /// Number of the epoch.
-    pub epoch: u64,
-    /// First segment of the next epoch.
-    pub next_segment: u32,
-    /// First sequence number of the next epoch.
-    pub next_seq: Seq,
-}
+pub use self::writer::{LogSpace, Purpose, WaitLimit, Wal, WalOptions};

@@ -16,9 +16,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::writer::Ticket;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{note, spin_loop, Arc, SleepCondvar, SleepMutex};
+
+/// The place of a record in the queue: dense, from 1; 0 is "before everything".
+pub type Ticket = u64;
 
 /// Checks of `done` before a thread repeats another's write: about the time of a small `pwrite`.
 const LOOKS: u32 = match cfg!(loom) {

@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 pub use self::dump::{dump_segment, has_torn_tail, SegmentDump};
 use super::files::LogFiles;
-use super::record::{is_later, peek, RecordRef};
+use super::record::{is_later, peek, Cut, RecordRef};
 use super::segment::{
     file_number, file_path, frame_end, log_dir, record_start, BadHeader, Fragment, Part, Seal, SegmentHeader,
     FRAGMENT_HEADER, FRAME, SEGMENT_HEADER,
 };
-use super::Cut;
 use crate::error::{Error, Result};
 use crate::io::{Advice, Disk, File, OpenMode};
 use crate::options::FormatVersion;

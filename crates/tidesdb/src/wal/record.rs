@@ -5,10 +5,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::batch::{BatchReader, UNKNOWN_ENTRY, VALUE_POINTER};
-use super::Cut;
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
+
+/// The boundary between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// The epoch's end: the end of its last valid record.
+    pub at: Lsn,
+    /// Number of the epoch.
+    pub epoch: u64,
+    /// First segment of the next epoch.
+    pub next_segment: u32,
+    /// First sequence number of the next epoch.
+    pub next_seq: Seq,
+}
 
 /// Immutable bytes, read by the log and others (helpers of a commit) at the same time.
 pub trait WalBytes: Send + Sync {

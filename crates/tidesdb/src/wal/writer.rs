@@ -35,65 +35,26 @@ use self::background::{Background, WalLoop};
 use self::group::Progress;
 use self::log_end::LogEnd;
 use self::room::LogRoom;
+pub use self::shared::WalOptions;
 use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};
 use super::files::{Files, ListSegment, LogFiles, RecyclingHold};
 use super::fullness::DiskFullness;
 use super::leader_queue::LeaderQueue;
-use super::pending_writes::{IfFull, PendingWrites};
+use super::pending_writes::{IfFull, PendingWrites, Ticket};
 use super::record::Record;
 use super::segment::{footprint, log_dir, size_is_valid, Seal, SegmentHeader, SEGMENT_HEADER};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::host::{self, Handle};
 use crate::latency::Measured;
-use crate::options::{FormatVersion, LogSink, SyncMode};
+use crate::options::SyncMode;
 use crate::sync::{Condvar, Mutex, SleepMutex};
 use crate::types::{FileNo, LogSegment, Lsn, Seq};
 
-/// The place of a record in the queue: dense, from 1; 0 is "before everything".
-pub type Ticket = u64;
-
 /// Initial capacity of the queue, in records.
 const QUEUE: usize = 1024;
-
-/// Options of a log.
-#[derive(Clone, Debug)]
-pub struct WalOptions {
-    /// Bytes of a segment: a multiple of 32 KiB (in tests also less, down to 256).
-    pub segment_size: u32,
-    /// `SyncMode::Interval` makes the background thread sync; in the other modes the caller chooses its wait.
-    pub sync_mode: SyncMode,
-    /// Time between background syncs.
-    pub sync_interval: Duration,
-    /// Bytes of reservations and queued records above which [`Wal::reserve`] waits. A single larger record
-    /// passes when nothing else is outstanding.
-    pub max_outstanding: u64,
-    /// Serialised bytes are written beyond this size, so a large record or group needs no buffer of its size.
-    pub write_at: usize,
-    /// Runs a background thread. Without one the owner calls `Wal::tick` (deterministic tests).
-    pub background: bool,
-    /// Version of the segments to write.
-    pub format: FormatVersion,
-    /// Receiver of lines for the error log.
-    pub log: Option<LogSink>,
-}
-
-impl Default for WalOptions {
-    fn default() -> WalOptions {
-        WalOptions {
-            segment_size: 32 << 20,
-            sync_mode: SyncMode::Full,
-            sync_interval: Duration::from_millis(128),
-            max_outstanding: 256 << 20,
-            write_at: if cfg!(simulation) { 4 << 10 } else { 1 << 20 },
-            background: true,
-            format: FormatVersion::One,
-            log: None,
-        }
-    }
-}
 
 /// The log, open for writing. Shared by reference between threads.
 pub struct Wal {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::Core;
-use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::host::{Instant, Next, Step};
 use crate::options::LogLevel;
@@ -15,6 +14,7 @@ use crate::sync::note;
 use crate::types::Lsn;
 use crate::wal::fullness::FullFor;
 use crate::wal::pending_writes::IfFull;
+use crate::wal::pending_writes::Ticket;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 

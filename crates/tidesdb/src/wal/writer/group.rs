@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::log_end::{LogEnd, Written};
 use super::shared::Core;
 use super::shutdown::Stall;
-use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::mutant::{self, Mutant};
 use crate::sync::SleepMutexGuard;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
+use crate::wal::pending_writes::Ticket;
 use crate::wal::pending_writes::{IfFull, WaitOutcome, WriteToken};
 
 /// Bytes of a group's records above which they are written before they are freed: freeing takes a while.

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::shared::Core;
-use super::Ticket;
 use crate::error::Result;
 use crate::sync::note;
 use crate::types::{Lsn, Seq};
 use crate::wal::files::Segment;
 use crate::wal::pending_writes::LogWrite;
+use crate::wal::pending_writes::Ticket;
 use crate::wal::record::Record;
 use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, SEGMENT_HEADER};
 

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::background::Background;
 use super::group::Progress;
@@ -13,16 +14,52 @@ use super::log_end::{LogEnd, Written};
 use super::room::LogRoom;
 use super::space::RecordQueue;
 use super::sync::Callback;
-use super::{Ticket, WalOptions};
 use crate::error::Error;
 use crate::host::Clock;
 use crate::latency::Latency;
-use crate::options::LogLevel;
+use crate::options::{FormatVersion, LogLevel, LogSink, SyncMode};
 use crate::sync::{note, Condvar, Mutex, SleepMutex};
 use crate::wal::files::Files;
 use crate::wal::fullness::DiskFullness;
 use crate::wal::leader_queue::LeaderQueue;
-use crate::wal::pending_writes::PendingWrites;
+use crate::wal::pending_writes::{PendingWrites, Ticket};
+
+/// Options of a log.
+#[derive(Clone, Debug)]
+pub struct WalOptions {
+    /// Bytes of a segment: a multiple of 32 KiB (in tests also less, down to 256).
+    pub segment_size: u32,
+    /// `SyncMode::Interval` makes the background thread sync; in the other modes the caller chooses its wait.
+    pub sync_mode: SyncMode,
+    /// Time between background syncs.
+    pub sync_interval: Duration,
+    /// Bytes of reservations and queued records above which [`Wal::reserve`](super::Wal::reserve) waits. A
+    /// single larger record passes when nothing else is outstanding.
+    pub max_outstanding: u64,
+    /// Serialised bytes are written beyond this size, so a large record or group needs no buffer of its size.
+    pub write_at: usize,
+    /// Runs a background thread. Without one the owner calls `Wal::tick` (deterministic tests).
+    pub background: bool,
+    /// Version of the segments to write.
+    pub format: FormatVersion,
+    /// Receiver of lines for the error log.
+    pub log: Option<LogSink>,
+}
+
+impl Default for WalOptions {
+    fn default() -> WalOptions {
+        WalOptions {
+            segment_size: 32 << 20,
+            sync_mode: SyncMode::Full,
+            sync_interval: Duration::from_millis(128),
+            max_outstanding: 256 << 20,
+            write_at: if cfg!(simulation) { 4 << 10 } else { 1 << 20 },
+            background: true,
+            format: FormatVersion::One,
+            log: None,
+        }
+    }
+}
 
 pub(super) struct Core {
     pub(super) clock: Arc<dyn Clock>,

@@ -3,8 +3,8 @@
 //! after [`Core::end_waits`] stops the log, and all waits end with its failure.
 
 use super::shared::Core;
-use super::Ticket;
 use crate::error::Error;
+use crate::wal::pending_writes::Ticket;
 
 /// Longest time without progress at a shutdown, in microseconds. A disk recovering from an error may take
 /// half of it.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::Core;
-use super::Ticket;
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 use crate::wal::fullness::FullFor;
+use crate::wal::pending_writes::Ticket;
 use crate::wal::record::{Record, MAX_FIXED};
 use crate::wal::segment::footprint;
 

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 
 use super::shared::Core;
 use super::shutdown::Stall;
-use super::Ticket;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::format::units::Micros;
 use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::wal::leader_queue::Turn;
 use crate::wal::pending_writes::IfFull;
+use crate::wal::pending_writes::Ticket;
 
 /// Least duration of a slow sync, and least time between two reports, in microseconds.
 const SLOW_SYNC_US: u64 = 1_000_000;
