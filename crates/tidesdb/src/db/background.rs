@@ -32,45 +32,6 @@ pub struct Background {
     measures: AtomicBool,
 }
 
-/// The number of compaction threads. It changes while they run: a surplus thread ends at the end of its
-/// merge.
-#[derive(Debug, Default)]
-pub(crate) struct CompactionThreads(Mutex<ThreadCount>);
-
-#[derive(Debug, Default)]
-struct ThreadCount {
-    wanted: usize,
-    running: usize,
-}
-
-impl CompactionThreads {
-    /// Called by a thread between two merges: true if it is surplus; it then counts as ended.
-    pub(super) fn ends(&self) -> bool {
-        let mut count = self.0.lock();
-        let ends = count.running > count.wanted;
-        count.running -= usize::from(ends);
-        ends
-    }
-
-    /// Sets the number; returns the number of threads to start, already counted as running.
-    fn want(&self, wanted: usize) -> usize {
-        let mut count = self.0.lock();
-        let missing = wanted.saturating_sub(count.running);
-        *count = ThreadCount { wanted, running: count.running + missing };
-        missing
-    }
-
-    #[cfg(test)]
-    pub(super) fn wanted(&self) -> usize {
-        self.0.lock().wanted
-    }
-
-    /// Counts threads as ended, with the store or for want of a start.
-    pub(super) fn ended(&self, threads: usize) {
-        self.0.lock().running -= threads;
-    }
-}
-
 impl Background {
     /// Starts the threads. On an error none of them runs.
     pub(crate) fn start(maintenance: &Arc<Maintenance>) -> Result<Background> {

@@ -4,19 +4,18 @@
 //! when half of one is gone; values below the ceiling are handed out meanwhile. A caller that crosses the
 //! ceiling all the same writes one itself, with the counter held.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::dictionary::{counter_key, number};
 use crate::db::maintenance::Maintenance;
+use crate::db::signals::CounterRefill;
 use crate::error::{Error, Result};
 use crate::host::{Instant, Next, Step};
 use crate::options::LogLevel;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
-use crate::sync::{Condvar, Mutex};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
 use crate::value::{resolve, Seen};
@@ -26,26 +25,6 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One in so many rounds also releases unused memory of locks.
 const ROUNDS_BETWEEN_SWEEPS: u32 = 5;
-
-/// Counters waiting for their next block.
-#[derive(Debug, Default)]
-pub(crate) struct CounterRefill {
-    queue: Mutex<VecDeque<(FamilyId, u32)>>,
-    changed: Condvar,
-}
-
-impl CounterRefill {
-    fn push(&self, family: FamilyId, counter: u32) {
-        self.queue.lock().push_back((family, counter));
-        self.changed.notify_one();
-    }
-
-    /// Wakes the waiting thread, to check for the store's close.
-    pub(crate) fn wake(&self) {
-        let _queue = self.queue.lock();
-        self.changed.notify_all();
-    }
-}
 
 /// Reserves blocks for counters that ask, and maintains locks and expiry clock once a second. Waits for a
 /// counter that asks, for the close, both signalled by [`CounterRefill`], and for the end of the second.

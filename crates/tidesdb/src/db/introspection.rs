@@ -58,15 +58,6 @@ pub struct TableInfo {
     pub max_key: KeyPrefix,
 }
 
-/// The densest table.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Densest {
-    /// Tombstones per entry, 0 to 1.
-    pub density: f64,
-    /// Its level.
-    pub level: u8,
-}
-
 impl Db {
     /// The families, by number.
     pub fn families(&self) -> Vec<FamilyInfo> {

@@ -11,7 +11,6 @@ use crate::host::{Instant, Next, Step};
 use crate::store::memory;
 use crate::store::memtables::Stuck;
 use crate::store::super_version::Flushable;
-use crate::sync::{Condvar, Mutex};
 use crate::wal::FullFor;
 
 /// First and longest pause after a failed flush or compaction.
@@ -19,48 +18,6 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// Longest sleep between two looks at whether the store closes.
 const STEP: Duration = Duration::from_millis(5);
-
-/// Longest wait for a change of a family's shape that nobody tells.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// Tells the compaction threads that the shape of a family changed.
-#[derive(Debug, Default)]
-pub(crate) struct WorkSignal {
-    changes: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl WorkSignal {
-    /// Something changed.
-    pub(crate) fn call(&self) {
-        *self.changes.lock() += 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits for a change after `seen`, or for the end of a second; returns what is seen now.
-    fn wait(&self, seen: u64) -> u64 {
-        let mut changes = self.changes.lock();
-        if *changes == seen {
-            self.changed.wait_for(&mut changes, LOOK);
-        }
-        *changes
-    }
-}
-
-/// Tells the thread that measures memory that the store closes.
-#[derive(Debug, Default)]
-pub(crate) struct CloseSignal {
-    latch: Mutex<()>,
-    changed: Condvar,
-}
-
-impl CloseSignal {
-    /// Called after `closing` is set.
-    pub(crate) fn call(&self) {
-        let _latch = self.latch.lock();
-        self.changed.notify_all();
-    }
-}
 
 /// Flushes sealed memtables in their order, and installs spilled runs. Waits for something sealed: whoever seals tells
 /// `Memtables::changed`. After a failure it waits for a pause, for a writer in a hurry, which tells the same, or for the
@@ -162,9 +119,10 @@ impl Step for FlushLoop {
     }
 }
 
-/// Compacts what is due. Waits for a change of some family's shape, which [`WorkSignal`] tells and so does the close; for
-/// what nobody tells (space, a pause that is over, a snapshot that is gone) it looks once a second. After a failure it
-/// looks every few milliseconds whether the pause is over or the store closes. Ends with the store, or when there are too
+/// Compacts what is due. Waits for a change of some family's shape, which
+/// [`WorkSignal`](crate::db::signals::WorkSignal) tells and so does the close; for what nobody tells (space,
+/// a pause that is over, a snapshot that is gone) it looks once a second. After a failure it looks every few
+/// milliseconds whether the pause is over or the store closes. Ends with the store, or when there are too
 /// many of it.
 pub(super) struct CompactLoop {
     maintenance: Arc<Maintenance>,
@@ -222,7 +180,8 @@ impl Step for CompactLoop {
     }
 }
 
-/// Gives freed memory back, and measures what is left, ten times a second. Only the close is told, by [`CloseSignal`].
+/// Gives freed memory back, and measures what is left, ten times a second. Only the close is told, by
+/// [`CloseSignal`](crate::db::signals::CloseSignal).
 pub(super) struct MemoryLoop {
     maintenance: Arc<Maintenance>,
 }

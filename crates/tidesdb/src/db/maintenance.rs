@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::compaction::history::History;
-use crate::db::background::CompactionThreads;
-use crate::db::counters::CounterRefill;
-use crate::db::loops::{CloseSignal, WorkSignal};
+use crate::db::signals::{CloseSignal, CompactionThreads, CounterRefill, WorkSignal};
 use crate::error::Result;
 use crate::store::Store;
 use crate::sync::Mutex;

@@ -14,6 +14,7 @@ mod loops;
 pub(crate) mod maintenance;
 pub(crate) mod recovery;
 pub(crate) mod report;
+mod signals;
 pub mod stats;
 
 use std::path::Path;

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::db::introspection::Densest;
 use crate::db::Db;
 use crate::error::Result;
 use crate::latency::Measured;
@@ -10,6 +9,15 @@ use crate::lock::LockStats;
 use crate::store::family::Family;
 use crate::store::memory::{MemoryUse, Shortage};
 use crate::version::Totals;
+
+/// The densest table.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Densest {
+    /// Tombstones per entry, 0 to 1.
+    pub density: f64,
+    /// Its level.
+    pub level: u8,
+}
 
 /// Figures of a family, known without reading data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
 
 use self::obsolete::ObsoleteFiles;
-use self::plan::{plan, Opening, Plan, Replay};
+use self::plan::{plan, FileRecord, Opening, Plan, Replay};
 use super::edit::{Edit, NewFile};
 use super::manifest::{self, ManifestWriter};
 use super::{LiveFile, TableHandle, Version};
@@ -64,12 +64,6 @@ impl FileUse {
     pub fn dead(&self) -> u64 {
         self.len.saturating_sub(self.live)
     }
-}
-
-struct FileRecord {
-    file: Arc<LiveFile>,
-    /// Bytes of each family's table.
-    tables: BTreeMap<FamilyId, u64>,
 }
 
 struct Writer {

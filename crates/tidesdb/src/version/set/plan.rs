@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::obsolete::ObsoleteFiles;
-use super::{FileRecord, StoreState};
+use super::StoreState;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::host::HashMap;
@@ -16,6 +16,13 @@ use crate::types::{FamilyId, FileNo};
 use crate::version::edit::Edit;
 use crate::version::manifest;
 use crate::version::{Change, LiveFile, TableHandle, Version};
+
+/// A live file.
+pub(super) struct FileRecord {
+    pub(super) file: Arc<LiveFile>,
+    /// Bytes of each family's table.
+    pub(super) tables: BTreeMap<FamilyId, u64>,
+}
 
 /// The checked effects of an edit on versions and files, not yet installed.
 pub(super) struct Plan {
