@@ -191,7 +191,7 @@ impl Maintenance {
         }
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let (begun, begun_us) = (self.store.env.clock.now(), self.store.now_micros());
-        let memtables: Vec<FlushedMemtable<'_>> = memtables_of(sealed).map(FlushedMemtable::new).collect();
+        let memtables: Vec<MemtableSource<'_>> = memtables_of(sealed).map(MemtableSource::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
             versions: &self.store.versions,
@@ -329,21 +329,21 @@ fn memtables_of(sealed: &[Sealed]) -> impl Iterator<Item = &Arc<Memtable>> {
 }
 
 /// A sealed memtable as a flush reads it.
-pub(crate) struct FlushedMemtable<'a> {
+pub(crate) struct MemtableSource<'a> {
     memtable: &'a Arc<Memtable>,
     /// Bytes and entries of all families together: the memtable does not count them by family.
     bytes: u64,
     entries: u64,
 }
 
-impl<'a> FlushedMemtable<'a> {
-    pub(crate) fn new(memtable: &'a Arc<Memtable>) -> FlushedMemtable<'a> {
+impl<'a> MemtableSource<'a> {
+    pub(crate) fn new(memtable: &'a Arc<Memtable>) -> MemtableSource<'a> {
         let entries = memtable.families().into_iter().map(|family| memtable.entries(family)).sum();
-        FlushedMemtable { memtable, bytes: memtable.bytes() as u64, entries }
+        MemtableSource { memtable, bytes: memtable.bytes() as u64, entries }
     }
 }
 
-impl FlushSource for FlushedMemtable<'_> {
+impl FlushSource for MemtableSource<'_> {
     fn id(&self) -> MemtableId {
         self.memtable.id()
     }

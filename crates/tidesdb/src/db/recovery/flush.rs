@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use crate::compaction::picker::deepest_level;
-use crate::db::background::{unread_run, FlushedMemtable};
+use crate::db::background::{unread_run, MemtableSource};
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::error::Result;
@@ -90,8 +90,8 @@ fn flush_flushables(
             rest = &rest[1..];
             continue;
         }
-        let memtables: Vec<FlushedMemtable<'_>> =
-            rest.iter().map_while(Flushable::memtable).map(FlushedMemtable::new).collect();
+        let memtables: Vec<MemtableSource<'_>> =
+            rest.iter().map_while(Flushable::memtable).map(MemtableSource::new).collect();
         rest = &rest[memtables.len()..];
         let memtables: Vec<&dyn FlushSource> =
             memtables.iter().map(|memtable| memtable as &dyn FlushSource).collect();
