@@ -16,7 +16,25 @@ use super::tree::{Position, Tree};
 use super::version_chain::{MemtableVersion, VersionRef};
 use crate::error::Result;
 use crate::iter::{InternalIterator, VersionIterator};
-use crate::types::{Entry, Seq};
+use crate::types::{Entry, FamilyId, Seq};
+
+impl Memtable {
+    /// An iterator over a family at a snapshot, tombstones included; keys without a visible version are
+    /// skipped. None if the family has no entries here.
+    pub fn iter(self: &Arc<Self>, family: FamilyId, snapshot: Seq) -> Option<MemtableIterator> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this memtable's.
+        Some(unsafe { MemtableIterator::new(Arc::clone(self), tree, snapshot) })
+    }
+
+    /// An iterator over all versions of a family, for flush. During writes to the memtable, versions hidden
+    /// from every snapshot may be missing. None if the family has no entries here.
+    pub fn version_iter(self: &Arc<Self>, family: FamilyId) -> Option<MemtableVersionIterator> {
+        let tree = self.tree(family)?.tree;
+        // SAFETY: the tree is one of this memtable's.
+        Some(unsafe { MemtableVersionIterator::new(Arc::clone(self), tree) })
+    }
+}
 
 /// A [`Position`] and a version of its key, without the lifetime.
 #[derive(Clone, Copy)]
@@ -99,7 +117,7 @@ pub struct MemtableIterator {
 impl MemtableIterator {
     /// # Safety
     /// `tree` is one of the memtable's.
-    pub(super) unsafe fn new(memtable: Arc<Memtable>, tree: &Tree, snapshot: Seq) -> MemtableIterator {
+    unsafe fn new(memtable: Arc<Memtable>, tree: &Tree, snapshot: Seq) -> MemtableIterator {
         // SAFETY: promised by the caller.
         MemtableIterator { cursor: unsafe { Cursor::new(memtable, tree) }, snapshot }
     }
@@ -181,7 +199,7 @@ pub struct MemtableVersionIterator {
 impl MemtableVersionIterator {
     /// # Safety
     /// `tree` is one of the memtable's.
-    pub(super) unsafe fn new(memtable: Arc<Memtable>, tree: &Tree) -> MemtableVersionIterator {
+    unsafe fn new(memtable: Arc<Memtable>, tree: &Tree) -> MemtableVersionIterator {
         // SAFETY: promised by the caller.
         MemtableVersionIterator { cursor: unsafe { Cursor::new(memtable, tree) } }
     }

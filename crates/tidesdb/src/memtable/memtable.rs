@@ -2,11 +2,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
 
 use super::arena::{Arena, ArenaPool};
 use super::family_directory::Directory;
-use super::iterator::{MemtableIterator, MemtableVersionIterator};
 use super::tree::{NewEntry, Shape, Tree};
 use crate::iter::KeyRange;
 use crate::types::{CountEffect, Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
@@ -92,22 +90,6 @@ impl Memtable {
         TreeRef { memtable: self, tree: self.directory.find_or_create(&self.arena, family, self.shape) }
     }
 
-    /// An iterator over a family at a snapshot, tombstones included; keys without a visible version are
-    /// skipped. None if the family has no entries here.
-    pub fn iter(self: &Arc<Self>, family: FamilyId, snapshot: Seq) -> Option<MemtableIterator> {
-        let tree = self.tree(family)?.tree;
-        // SAFETY: the tree is one of this memtable's.
-        Some(unsafe { MemtableIterator::new(Arc::clone(self), tree, snapshot) })
-    }
-
-    /// An iterator over all versions of a family, for flush. During writes to the memtable, versions hidden
-    /// from every snapshot may be missing. None if the family has no entries here.
-    pub fn version_iter(self: &Arc<Self>, family: FamilyId) -> Option<MemtableVersionIterator> {
-        let tree = self.tree(family)?.tree;
-        // SAFETY: the tree is one of this memtable's.
-        Some(unsafe { MemtableVersionIterator::new(Arc::clone(self), tree) })
-    }
-
     /// Families with entries, ascending.
     pub fn families(&self) -> Vec<FamilyId> {
         let with_entries = self.directory.trees(&self.arena).filter(|tree| tree.entries() > 0);
@@ -169,7 +151,7 @@ impl Memtable {
 #[derive(Clone, Copy)]
 pub struct TreeRef<'g> {
     memtable: &'g Memtable,
-    tree: &'g Tree,
+    pub(super) tree: &'g Tree,
 }
 
 impl<'g> TreeRef<'g> {

@@ -256,8 +256,15 @@ enum BlockSlot {
     Hidden,
 }
 
+impl SsTable {
+    /// A scan at `snapshot` in both directions, through the cache.
+    pub fn iter(self: &Arc<Self>, snapshot: Seq) -> SsTableIterator {
+        SsTableIterator::new(Arc::clone(self), snapshot)
+    }
+}
+
 impl SsTableIterator {
-    pub(super) fn new(table: Arc<SsTable>, snapshot: Seq) -> SsTableIterator {
+    fn new(table: Arc<SsTable>, snapshot: Seq) -> SsTableIterator {
         SsTableIterator {
             snapshot: table.stored_snapshot(snapshot),
             table,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::block::BlockHandle;
+use super::block::{BlockHandle, BlockKind};
 use super::reader::SsTable;
+use crate::cache::{work, BlockRef, CachePriority};
 use crate::error::Result;
 use crate::io::File;
 use crate::memory_gauge::HeldMemory;
@@ -11,6 +12,9 @@ use crate::memory_gauge::HeldMemory;
 /// Buffer size, in bytes, beyond which the buffer is freed once the next stretch needs less than half of it.
 /// Large values cause such buffers.
 const KEEP: usize = 1 << 20;
+
+/// Read-ahead of long scans, in bytes.
+const SCAN_WINDOW: usize = 64 << 10;
 
 /// A stretch of the file in memory.
 #[derive(Default)]
@@ -74,5 +78,28 @@ impl Window {
         if self.file.is_some() {
             *self = Window::default();
         }
+    }
+}
+
+impl SsTable {
+    /// The data block at `handle` for a long scan forward: from the cache, or through `window`. The read is not shared: it
+    /// is longer than a block, and the others need windows of their own.
+    pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
+        let offset = self.meta().offset.wrapping_add(handle.offset);
+        work::note_block();
+        if let Some(block) = self.cache().get(self.file, offset) {
+            return Ok(block);
+        }
+        work::block_read(
+            || self.files.now_micros(),
+            || {
+                let block = window
+                    .block(self, handle, SCAN_WINDOW)
+                    .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+                window.release_large();
+                let block = self.or_mirror(block, |mirror| mirror.read_uncached(handle, BlockKind::Data))?;
+                Ok(self.cache().insert(self.file, offset, block, CachePriority::NoEvict))
+            },
+        )
     }
 }

@@ -13,8 +13,7 @@ use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
-use super::read_ahead::Window;
-use super::{SsTableIterator, SsTableMeta, SsTableOptions, SsTableVersionIterator};
+use super::{SsTableMeta, SsTableOptions};
 use crate::cache::work;
 use crate::cache::{BlockCache, BlockRef, Boarding, CachePriority, Reservation, SingleFlight};
 use crate::error::{Error, Result};
@@ -34,9 +33,6 @@ const SCRATCH_KEEP: usize = 32 << 10;
 /// Size, in bytes, of a block too large for a second copy.
 const LARGE_BLOCK: usize = 1 << 20;
 
-/// Read-ahead of long scans, in bytes.
-const SCAN_WINDOW: usize = 64 << 10;
-
 /// The footer and the resident parts of an open table.
 pub(super) struct Opened {
     pub footer: Footer,
@@ -51,9 +47,9 @@ pub(super) struct Opened {
 /// A table in a table file, shared by its readers. It reads nothing until the first lookup that the key
 /// range does not answer.
 pub struct SsTable {
-    files: Arc<TableStore>,
+    pub(super) files: Arc<TableStore>,
     cache: Arc<BlockCache>,
-    file: FileNo,
+    pub(super) file: FileNo,
     meta: SsTableMeta,
     /// Its second copy.
     mirror: Option<Arc<SsTable>>,
@@ -244,16 +240,6 @@ impl SsTable {
             }
         }
         Ok(false)
-    }
-
-    /// A scan at `snapshot` in both directions, through the cache.
-    pub fn iter(self: &Arc<Self>, snapshot: Seq) -> SsTableIterator {
-        SsTableIterator::new(Arc::clone(self), snapshot)
-    }
-
-    /// A forward scan of every version, with its own read-ahead and without effect on the cache.
-    pub fn version_iter(self: &Arc<Self>) -> SsTableVersionIterator {
-        SsTableVersionIterator::new(Arc::clone(self))
     }
 
     /// Footer, properties and resident parts; read at first use.
@@ -462,27 +448,6 @@ impl SsTable {
         block
     }
 
-    /// The data block at `handle` for a long scan forward: from the cache, or through `window`. The read is not shared: it
-    /// is longer than a block, and the others need windows of their own.
-    pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
-        let offset = self.meta.offset.wrapping_add(handle.offset);
-        work::note_block();
-        if let Some(block) = self.cache.get(self.file, offset) {
-            return Ok(block);
-        }
-        work::block_read(
-            || self.files.now_micros(),
-            || {
-                let block = window
-                    .block(self, handle, SCAN_WINDOW)
-                    .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
-                window.release_large();
-                let block = self.or_mirror(block, |mirror| mirror.read_uncached(handle, BlockKind::Data))?;
-                Ok(self.cache.insert(self.file, offset, block, CachePriority::NoEvict))
-            },
-        )
-    }
-
     /// The block at `handle` from this copy's file, past the cache.
     pub(super) fn read_uncached(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         self.read(&*self.files.get(self.file)?, handle, kind)
@@ -554,7 +519,12 @@ impl SsTable {
     }
 
     /// Verifies and decodes a stored block.
-    fn decode_block(&self, stored: &[u8], handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
+    pub(super) fn decode_block(
+        &self,
+        stored: &[u8],
+        handle: BlockHandle,
+        kind: BlockKind,
+    ) -> Result<BlockRef> {
         let decoded = || -> Result<BlockRef, DecodeError> {
             let encoded = check(stored, kind, handle.offset)?;
             let mut frame = self.cache.frame(encoded.raw_len);

@@ -38,8 +38,15 @@ pub struct SsTableVersionIterator {
     kind: Kind,
 }
 
+impl SsTable {
+    /// A forward scan of every version, with its own read-ahead and without effect on the cache.
+    pub fn version_iter(self: &Arc<Self>) -> SsTableVersionIterator {
+        SsTableVersionIterator::new(Arc::clone(self))
+    }
+}
+
 impl SsTableVersionIterator {
-    pub(super) fn new(table: Arc<SsTable>) -> SsTableVersionIterator {
+    fn new(table: Arc<SsTable>) -> SsTableVersionIterator {
         SsTableVersionIterator {
             table,
             index: IndexCursor::new(None),
