@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod cursor;
 pub(crate) mod detached_xa;
+mod gap;
 pub mod ingest;
 pub(crate) mod prepared;
 pub(crate) mod prepared_locks;

@@ -1,6 +1,19 @@
 //! The end of a scan.
 
-use super::{successor, successor_of_prefix};
+use crate::txn::gap::successor;
+
+/// The first key after every key with `prefix` as its start, into `out`; false if there is none.
+pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
+    out.clear();
+    out.extend_from_slice(key);
+    while let Some(last) = out.pop() {
+        if last < 0xff {
+            out.push(last + 1);
+            return true;
+        }
+    }
+    false
+}
 
 /// The keys within the end of a scan: those with `prefix`, up to `bound`.
 ///

@@ -4,9 +4,10 @@
 use super::position::Edge;
 use super::row_batch::Span;
 use super::row_locks::Covered;
-use super::{look_for_kill, successor, Cursor, CursorState, Next};
+use super::{look_for_kill, Cursor, CursorState, Next};
 use crate::error::Result;
 use crate::lock::{Granted, Mode};
+use crate::txn::gap::successor;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Seq, MAX_SEQ};
 

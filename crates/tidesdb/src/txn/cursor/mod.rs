@@ -24,6 +24,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use self::bounds::successor_of_prefix;
 use self::bounds::ScanBounds;
 use self::deleted_run::DeletedRun;
 use self::merged_view::MergedView;
@@ -32,13 +33,9 @@ use self::row_batch::{RowBatch, Span, LARGE_BATCH};
 use self::row_locks::{Covered, GapCover, RowLocks};
 pub use self::scan::{Scan, Start};
 use crate::error::{Error, Result};
-use crate::iter::merge::MergingIterator;
-use crate::iter::InternalIterator;
 use crate::lock::Mode;
 use crate::store::family::Family;
-use crate::store::Store;
 use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
-use crate::types::{FamilyId, MAX_SEQ};
 
 /// Steps between two checks of the kill flag.
 const KILL_STEPS: u32 = 256;
@@ -88,19 +85,6 @@ impl std::fmt::Debug for Cursor {
             .field("rows", &self.batch.spans.len())
             .finish()
     }
-}
-
-/// The first key after every key with `prefix` as its start, into `out`; false if there is none.
-pub(crate) fn successor_of_prefix(key: &[u8], out: &mut Vec<u8>) -> bool {
-    out.clear();
-    out.extend_from_slice(key);
-    while let Some(last) = out.pop() {
-        if last < 0xff {
-            out.push(last + 1);
-            return true;
-        }
-    }
-    false
 }
 
 impl Cursor {
@@ -352,41 +336,10 @@ impl Cursor {
     }
 }
 
-/// The first key after `key`.
-fn successor(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
-}
-
 fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
     *steps += 1;
     if *steps % KILL_STEPS == 0 && txn.owner().is_killed() {
         return Err(Error::Interrupted);
     }
     Ok(())
-}
-
-/// The gap around a missing key: from just after the live key before it up to the next live key. Passes a
-/// bounded number of deleted keys; beyond the bound, the gap is smaller than it could be.
-pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
-    const DEAD_KEYS: usize = 8;
-    let mut merge = MergingIterator::new(store.super_version().iterators(family, MAX_SEQ, &[])?);
-    merge.seek(key)?;
-    let mut steps = 0;
-    while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {
-        merge.next()?;
-        steps += 1;
-    }
-    let to = merge.valid().then(|| merge.key().to_vec());
-    let to = to.filter(|to| to.as_slice() > key);
-    merge.seek_for_prev(key)?;
-    let mut steps = 0;
-    while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {
-        merge.prev()?;
-        steps += 1;
-    }
-    let from = if merge.valid() { successor(merge.key()) } else { Vec::new() };
-    Ok((from, to))
 }

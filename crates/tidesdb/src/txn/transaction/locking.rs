@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode, Policy, TableMode};
 use crate::mutant::{self, Mutant};
 use crate::store::family::Family;
-use crate::txn::cursor::gap_around;
+use crate::txn::gap::gap_around;
 use crate::types::{FamilyId, MAX_KEY_LEN};
 
 /// A transaction's knowledge of its locks beyond the lock table.
