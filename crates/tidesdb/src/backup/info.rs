@@ -29,6 +29,10 @@ use crate::types::{FileNo, Lsn, Seq};
 /// Name of the file.
 pub const INFO: &str = "tidesdb_backup_info";
 
+/// Directories of a backup: the store, and the owner's files.
+pub(super) const STORE: &str = "store";
+pub(super) const DATA: &str = "data";
+
 const FIRST_LINE: &str = "TidesDB backup, version ";
 const VERSION: &str = "1";
 

@@ -37,13 +37,13 @@ mod restore;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use self::info::{BackupFile, BackupInfo, LeftOut, INFO};
 pub use self::inspect::{family_records, lock_for_reading, read_log, tables_of_file, LogRead};
@@ -51,8 +51,10 @@ pub use self::part::{restore_part, Part};
 pub use self::repair::{repair, verify_store, StoreCheck};
 pub use self::restore::restore;
 pub use self::verify::verify;
+pub use self::watch::Watch;
 
 use self::copy::Copier;
+use self::info::{DATA, STORE};
 use self::point::BackupPoint;
 use crate::db::maintenance::Maintenance;
 use crate::db::{identity, Db};
@@ -67,48 +69,12 @@ use crate::version::manifest::{self, ManifestWriter};
 use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
 
-/// Directories of a backup: the store, and the owner's files.
-const STORE: &str = "store";
-const DATA: &str = "data";
-
-/// Longest wait for room in the log for the record of the point.
-const SPACE_WAIT: Duration = Duration::from_secs(60);
-
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackupOptions {
     /// Hard-links tables to the store's files instead of copying them: quick, and on the same file system
     /// only.
     pub links: bool,
-}
-
-/// Callbacks by which a caller follows and stops a long operation.
-#[derive(Clone, Copy)]
-pub struct Watch<'a> {
-    /// Called before each megabyte and during waits; true ends the operation with `Error::Interrupted`.
-    pub stop: &'a dyn Fn() -> bool,
-    /// Called with the bytes done and the bytes in all.
-    pub progress: &'a dyn Fn(u64, u64),
-}
-
-impl std::fmt::Debug for Watch<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Watch")
-    }
-}
-
-impl Watch<'static> {
-    /// No progress reports, no interruption.
-    pub const NONE: Watch<'static> = Watch { stop: &|| false, progress: &|_, _| {} };
-}
-
-impl Watch<'_> {
-    fn check(&self) -> Result<()> {
-        match (self.stop)() {
-            true => Err(Error::Interrupted),
-            false => Ok(()),
-        }
-    }
 }
 
 /// An earlier backup whose files a new one shares.

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::copy::Copier;
+use super::info::{DATA, STORE};
 use super::restore::{copy_checked, is_free, not_empty, write};
 use super::verify::open_versions;
-use super::{inspect, BackupFile, BackupInfo, Watch, DATA, STORE};
+use super::{inspect, BackupFile, BackupInfo, Watch};
 use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::host::HashSet;

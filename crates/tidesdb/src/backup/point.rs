@@ -14,8 +14,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Watch, SPACE_WAIT};
+use super::Watch;
 use crate::error::{Error, Result};
 use crate::host::HashMap;
 use crate::options::FormatVersion;
@@ -26,6 +27,9 @@ use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
 use crate::version::{Edit, LiveFile, TableHandle, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
+
+/// Longest wait for room in the log for the record of the point.
+const SPACE_WAIT: Duration = Duration::from_secs(60);
 
 /// The body of the record of the point: no changes. It keeps the record's place in the log.
 struct Mark {

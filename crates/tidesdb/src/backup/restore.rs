@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::copy::{self, Copier};
-use super::{verify, BackupInfo, Watch, DATA, STORE};
+use super::info::{DATA, STORE};
+use super::{verify, BackupInfo, Watch};
 use crate::db::LOCK;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};

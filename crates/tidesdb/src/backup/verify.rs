@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{copy, BackupInfo, Watch, STORE};
+use super::info::STORE;
+use super::{copy, BackupInfo, Watch};
 use crate::cache::BlockCache;
 use crate::db::recovery::replay::Replay;
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@
 
 mod lock;
 mod regular;
+mod retry;
 
 use std::fs;
 use std::io;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::lock::RealLock;
+use self::retry::retry;
 use super::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::error::{Error, Result};
 use crate::host::{Clock, Random, SystemClock, SystemRandom};
@@ -41,19 +43,6 @@ const DIRECTORY_MODE: u32 = 0o700;
 struct RealFile {
     file: fs::File,
     path: PathBuf,
-}
-
-/// Repeats `call` while it is interrupted; -1 becomes the last OS error.
-fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
-    loop {
-        if call() != -1 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
 }
 
 impl RealFile {

@@ -10,7 +10,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{regular, retry};
+use super::regular;
+use super::retry::retry;
 use crate::error::{Error, Result};
 use crate::io::DirectoryLock;
 use crate::sync::Mutex;
