@@ -9,7 +9,7 @@ use tidesdb::internal::io::RealDisk;
 use tidesdb::Error;
 
 use crate::error::{guard, guard_shared, OK};
-use crate::store::DbHandle;
+use crate::handles::DbHandle;
 use crate::{answer, given, given_mut, null};
 
 /// `tidesdb_watch`.

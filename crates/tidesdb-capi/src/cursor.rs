@@ -10,8 +10,8 @@ use tidesdb::internal::txn::transaction::{OnMissing, ReadMode};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};
-use crate::family::FamilyHandle;
-use crate::txn::{transaction, TxnHandle};
+use crate::handles::{FamilyHandle, TxnHandle};
+use crate::txn::transaction;
 use crate::{answer, bytes, given, given_mut, Slice};
 
 /// `tidesdb_row`.

@@ -6,7 +6,7 @@ use tidesdb::internal::db::ddl::Ddl;
 
 use crate::error::{guard, guard_shared, OK};
 use crate::family::{family_options, FamilyOptionsC};
-use crate::store::DbHandle;
+use crate::handles::DbHandle;
 use crate::{answer, given, given_mut, Slice};
 
 /// `tidesdb_ddl`.

@@ -3,22 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use tidesdb::internal::db::Db;
-use tidesdb::internal::store::family::Family;
 use tidesdb::{Compression, Error, FamilyOptions};
 
 use crate::error::{guard, guard_shared, OK};
-use crate::store::{sync_mode, DbHandle};
-use crate::txn::TxnHandle;
+use crate::handles::{DbHandle, FamilyHandle, TxnHandle};
+use crate::values::sync_mode;
 use crate::{answer, given, null, Slice, Visit};
-
-/// `tidesdb_family`.
-pub struct FamilyHandle {
-    pub(crate) family: Arc<Family>,
-    pub(crate) db: Db,
-    /// The same family, for single operations.
-    pub(crate) single: tidesdb::Family,
-}
 
 /// `tidesdb_family_options`.
 #[repr(C)]

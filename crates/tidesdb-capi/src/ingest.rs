@@ -12,7 +12,7 @@ use tidesdb::internal::types::Pieces;
 use tidesdb::Error;
 
 use crate::error::{fail, guard, guard_shared, OK};
-use crate::store::DbHandle;
+use crate::handles::DbHandle;
 use crate::txn::{change_of, pieces_after_first, OpC};
 use crate::{answer, given, null};
 

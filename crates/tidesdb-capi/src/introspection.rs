@@ -9,9 +9,8 @@ use tidesdb::internal::txn::transaction_list::TransactionState;
 
 use crate::error::{guard, OK};
 use crate::family::FamilyOptionsC;
+use crate::handles::{DbHandle, TxnHandle};
 use crate::stats::FamilyStatsC;
-use crate::store::DbHandle;
-use crate::txn::TxnHandle;
 use crate::{given, null, Slice};
 
 /// An unknown number, for C.

@@ -7,8 +7,8 @@ use tidesdb::internal::api::{ByteRange, RangeCursor, SnapshotCursor};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK};
-use crate::family::FamilyHandle;
-use crate::txn::{transaction, TxnHandle};
+use crate::handles::{FamilyHandle, TxnHandle};
+use crate::txn::transaction;
 use crate::{answer, given, given_mut, Slice};
 
 /// `tidesdb_iter`.

@@ -13,6 +13,7 @@ mod cursor;
 mod ddl;
 mod error;
 mod family;
+mod handles;
 mod heap;
 mod ingest;
 mod introspection;
@@ -25,6 +26,7 @@ mod stats;
 mod store;
 mod txn;
 mod txn_keys;
+mod values;
 
 #[cfg(test)]
 mod layout_test;
@@ -34,6 +36,7 @@ pub use cursor::*;
 pub use ddl::*;
 pub use error::*;
 pub use family::*;
+pub use handles::*;
 pub use ingest::*;
 pub use introspection::*;
 pub use iter::*;

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use tidesdb::internal::options::LiveOptions;
 
 use crate::error::{guard, OK};
-use crate::store::{sync_mode, DbHandle};
+use crate::handles::DbHandle;
+use crate::values::sync_mode;
 use crate::{answer, given};
 
 /// `tidesdb_live_options`.

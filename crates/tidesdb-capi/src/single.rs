@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidesdb::{Error, FamilyOptions};
 
 use crate::error::{guard, guard_shared, NOT_FOUND, OK};
-use crate::family::{family_options, FamilyHandle, FamilyOptionsC};
-use crate::store::DbHandle;
+use crate::family::{family_options, FamilyOptionsC};
+use crate::handles::{DbHandle, FamilyHandle};
 use crate::{answer, given, Slice};
 
 /// Bytes for C, from the heap of C: whoever frees them needs no size.

@@ -7,9 +7,7 @@ use tidesdb::internal::iter::KeyRange;
 use tidesdb::Error;
 
 use crate::error::{guard, guard_shared, NOT_FOUND, OK};
-use crate::family::FamilyHandle;
-use crate::store::DbHandle;
-use crate::txn::TxnHandle;
+use crate::handles::{DbHandle, FamilyHandle, TxnHandle};
 use crate::{answer, given, Slice};
 
 /// See the header.

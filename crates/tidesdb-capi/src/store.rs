@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
 use tidesdb::internal::lock::WaitObserver;
-use tidesdb::{Error, Options, RememberedStore, StoreIdentity, SyncMode};
+use tidesdb::{Error, Options, RememberedStore, StoreIdentity};
 
 use crate::error::{fail, guard, guard_shared, OK};
-use crate::family::FamilyHandle;
+use crate::handles::{DbHandle, FamilyHandle};
 use crate::heap;
 use crate::observer::{Observer, WaitObserverC};
+use crate::values::sync_mode;
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -56,15 +57,6 @@ pub struct OptionsC {
     pub(crate) family_label: Option<LabelFn>,
 }
 
-/// `tidesdb_db`.
-pub struct DbHandle {
-    pub(crate) db: Db,
-    /// The same store, for single operations and iterators.
-    pub(crate) api: tidesdb::Db,
-    /// Lines of the log below this level are left out.
-    pub(crate) log_level: Arc<AtomicI32>,
-}
-
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
@@ -93,15 +85,6 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
     };
     // SAFETY: the crate's contract.
     let _ = unsafe { answer(options, value) };
-}
-
-pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
-    match number {
-        0 => Ok(SyncMode::None),
-        1 => Ok(SyncMode::Interval),
-        2 => Ok(SyncMode::Full),
-        other => Err(Error::InvalidArgument(format!("{other} is no sync mode"))),
-    }
 }
 
 unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options, Error> {

@@ -1,64 +1,17 @@
 //! Transactions and their writes.
 
-use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb::internal::db::Db;
-use tidesdb::internal::lock::{LockOwner, Mode, TableMode};
+use tidesdb::internal::lock::{Mode, TableMode};
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, SavepointId, Transaction};
 use tidesdb::{Error, Isolation, TransactionOptions};
 
 use crate::error::{fail, guard, guard_shared, OK};
-use crate::family::FamilyHandle;
-use crate::heap::Connection;
-use crate::store::DbHandle;
+use crate::handles::{check_store, DbHandle, FamilyHandle, TxnHandle};
 use crate::{answer, bytes, given, Slice};
-
-/// `tidesdb_txn`. Kills come from other threads and touch `db` and `owner` alone.
-pub struct TxnHandle {
-    pub(crate) db: Db,
-    owner: Arc<LockOwner>,
-    inner: UnsafeCell<Transaction>,
-    _connection: Connection,
-}
-
-impl TxnHandle {
-    /// The transaction.
-    ///
-    /// # Safety
-    /// The calling thread is the only user now; no other reference is alive.
-    #[allow(clippy::mut_from_ref)] // What an UnsafeCell is for; the contract stands above.
-    pub(crate) unsafe fn txn(&self) -> &mut Transaction {
-        // SAFETY: the caller's contract.
-        unsafe { &mut *self.inner.get() }
-    }
-
-    /// Sets the session's number in listings of transactions and dumps of locks.
-    pub(crate) fn set_session(&self, session: u64) {
-        self.owner.set_session(session);
-    }
-
-    /// True while a kill is in effect.
-    pub(crate) fn is_killed(&self) -> bool {
-        self.owner.is_killed()
-    }
-
-    /// Error when the family is one of another store.
-    pub(crate) fn check_store(&self, family: &FamilyHandle) -> Result<(), Error> {
-        check_store(&self.db, family)
-    }
-}
-
-/// Error when the family is not one of `db`.
-fn check_store(db: &Db, family: &FamilyHandle) -> Result<(), Error> {
-    if Arc::ptr_eq(db.store(), family.db.store()) {
-        return Ok(());
-    }
-    Err(Error::InvalidArgument("the family and the transaction are of two stores".into()))
-}
 
 /// The transaction of a pointer from C.
 ///
@@ -87,11 +40,8 @@ pub unsafe extern "C" fn tidesdb_txn_create(db: *mut DbHandle, txn: *mut *mut Tx
         unsafe { answer(txn, std::ptr::null_mut())? };
         // SAFETY: as above.
         let db = unsafe { given(db)? }.db.clone();
-        let inner = db.transaction();
-        let (owner, _connection) = (inner.owner().clone(), Connection::new());
-        let handle = TxnHandle { owner, inner: UnsafeCell::new(inner), db, _connection };
         // SAFETY: as above.
-        unsafe { answer(txn, Box::into_raw(Box::new(handle)))? };
+        unsafe { answer(txn, Box::into_raw(Box::new(TxnHandle::new(db))))? };
         Ok(OK)
     })
 }

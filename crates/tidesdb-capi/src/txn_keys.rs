@@ -6,9 +6,8 @@ use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK};
-use crate::family::FamilyHandle;
+use crate::handles::{FamilyHandle, TxnHandle};
 use crate::single::copied_to_c;
-use crate::txn::TxnHandle;
 use crate::{answer, given, Slice};
 
 /// The family and the transaction behind two pointers from C.
