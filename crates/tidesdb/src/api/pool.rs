@@ -20,7 +20,7 @@ const MOST_IDLE: usize = 64;
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Longest delay of a write by back-pressure.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const STATEMENT_WAIT: Duration = Duration::from_secs(60);
 
 /// The engine's store with its pool; shared by all handles.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Shared {
     /// Runs `body` in a writing transaction of its own, and commits it.
     pub(super) fn autocommit(&self, body: impl FnOnce(&mut Transaction) -> Result<()>) -> Result<()> {
         let mut lease = Lease::new(self, TransactionOptions::default())?;
-        lease.txn().statement_begin(true, PATIENCE)?;
+        lease.txn().statement_begin(true, STATEMENT_WAIT)?;
         body(lease.txn())?;
         lease.txn().commit()
     }

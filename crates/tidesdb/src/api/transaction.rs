@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::family::Family;
 use super::iter::TransactionIter;
 use super::key_range::{ByteRange, KeyBounds};
-use super::pool::{Lease, OwnedLease, Shared, PATIENCE};
+use super::pool::{Lease, OwnedLease, Shared, STATEMENT_WAIT};
 use crate::error::{Error, Result};
 use crate::options::SyncMode;
 use crate::txn::transaction::{Isolation, ReadMode, SavepointId, Transaction as Engine, TransactionOptions};
@@ -236,7 +236,7 @@ impl Transaction {
     /// Begins a statement, unless an iterator's is still running. Back-pressure may delay a writing one.
     fn statement(&self, txn: &mut Engine, may_write: bool) -> Result<()> {
         match self.iterators.get() {
-            0 => txn.statement_begin(may_write, PATIENCE),
+            0 => txn.statement_begin(may_write, STATEMENT_WAIT),
             _ => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ pub const FRAME_HEADER: usize = std::mem::size_of::<Header>();
 fn layout(len: usize) -> Layout {
     let size = len.checked_add(FRAME_HEADER);
     let layout = size.and_then(|size| Layout::from_size_align(size, std::mem::align_of::<Header>()).ok());
-    layout.expect("a frame is as long as a block that is in memory or was bounded by its segment's length")
+    layout.expect("a frame is as long as a block that is in memory or was bounded by its table's length")
 }
 
 /// Makes a frame of `len` zeroed bytes with one reference.

@@ -17,7 +17,7 @@ use crate::types::FamilyId;
 
 /// How many gap locks may overtake one waiting exclusive lock before the next one must queue. Only owners
 /// with locks overtake.
-const PATIENCE: u32 = 8;
+const MAX_OVERTAKEN: u32 = 8;
 
 /// The goal of a search in a span.
 #[derive(Clone, Copy)]
@@ -59,8 +59,8 @@ impl LockManager {
         if self.counters.waiting.load(Relaxed) > 0 {
             let has_any = holdings.has_any();
             drop(holdings);
-            let patience = if has_any { PATIENCE } else { 0 };
-            if let Some(key) = find(owner, &locks, from, to, Look::Wanted(patience)) {
+            let may_overtake = if has_any { MAX_OVERTAKEN } else { 0 };
+            if let Some(key) = find(owner, &locks, from, to, Look::Wanted(may_overtake)) {
                 self.wait(owner, wanted(&locks, &key, Mask::AFTER), policy)?;
             }
             holdings = owner.holdings.lock();
@@ -296,7 +296,7 @@ fn find(
                 let gap_conflict = shard.gap_conflict_of(locks, id);
                 entry.queue.gap_blocker(owner, &gap_conflict).map(|_| entry.key.to_vec())
             }),
-            Look::Wanted(patience) => {
+            Look::Wanted(may_overtake) => {
                 let mut waited_for = Vec::new();
                 shard.find_in(from, to, |id, entry| {
                     // Those within the owner's ranges wait for the owner as it is.
@@ -305,7 +305,7 @@ fn find(
                     }
                     None::<()>
                 });
-                let late = |id: &u32| !shard.queue_mut(*id).overtake(owner, patience);
+                let late = |id: &u32| !shard.queue_mut(*id).overtake(owner, may_overtake);
                 let id = waited_for.into_iter().find(late);
                 id.map(|id| shard.key(id).to_vec())
             }

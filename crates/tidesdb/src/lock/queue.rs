@@ -312,9 +312,9 @@ impl Queue {
     }
 
     /// Counts a gap lock of `owner` about to be published over this key; the owner must not wait here. False
-    /// if `patience` gap locks have already overtaken an exclusive lock wanted here. The owner must then
+    /// if `may_overtake` gap locks have already overtaken an exclusive lock wanted here. The owner must then
     /// queue after it.
-    pub(super) fn overtake(&mut self, owner: &LockOwner, patience: u32) -> bool {
+    pub(super) fn overtake(&mut self, owner: &LockOwner, may_overtake: u32) -> bool {
         if self.is_held_by(owner) {
             return true; // They wait for the owner as it is.
         }
@@ -322,7 +322,7 @@ impl Queue {
         for r in &mut self.waiting {
             if r.want == Mask::X && !std::ptr::eq(&*r.owner, owner) {
                 r.overtaken += 1;
-                may &= r.overtaken <= patience;
+                may &= r.overtaken <= may_overtake;
             }
         }
         may

@@ -16,7 +16,7 @@ use crate::sync::{spin_loop, Mutex};
 use crate::types::Seq;
 
 /// Turns of waiting for a batch's own thread before helping it.
-const PATIENCE: u32 = match cfg!(loom) {
+const SPINS: u32 = match cfg!(loom) {
     true => 0,
     false if cfg!(simulation) => 4,
     false => 64,
@@ -76,14 +76,14 @@ impl<T: Work> VisibleSeq<T> {
 
     /// Returns when the visible sequence has passed `seq`, helping the work before it.
     pub(super) fn help_until(&self, seq: Seq, oldest_snapshot: Seq) {
-        let mut patience = 0;
+        let mut spins = 0;
         loop {
             let next = self.advance() + 1;
             if next > seq {
                 return;
             }
-            if patience < PATIENCE {
-                patience += 1;
+            if spins < SPINS {
+                spins += 1;
                 spin_loop();
                 continue;
             }

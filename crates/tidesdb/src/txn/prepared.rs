@@ -71,7 +71,7 @@ struct Copy {
     xa_prepared: bool,
     /// Room for the next copy; reserved at prepare for XA-prepared ones, else when it is needed.
     room: Option<BatchRoom>,
-    /// Room for the marker or rollback record of a XA-prepared one.
+    /// Room for the marker or rollback record of an XA-prepared one.
     decision: Option<LogSpace>,
 }
 

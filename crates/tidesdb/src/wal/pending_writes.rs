@@ -46,9 +46,9 @@ pub(super) trait WriteToken {
     /// The kind of log writes it makes and writes.
     type LogWrite: LogWrite;
 
-    /// Makes log writes of everything queued, unless another thread is at it; with `patience` it waits for
+    /// Makes log writes of everything queued, unless another thread is at it; with `waits` it waits for
     /// the end of that thread's work first.
-    fn serialise(&self, patience: bool);
+    fn serialise(&self, waits: bool);
 
     /// Writes a log write, perhaps for the second time. False: no room for it, possibly after a part of it is
     /// in the file. After another error it has called [`PendingWrites::stop`].
@@ -162,14 +162,14 @@ impl<S: LogWrite> PendingWrites<S> {
     where
         P: WriteToken<LogWrite = S>,
     {
-        let mut patience = false;
+        let mut waits = false;
         let mut attempts = 0;
         let mut stall = P::Stall::default();
         loop {
             if let Some(outcome) = self.outcome(ticket) {
                 return outcome;
             }
-            token.serialise(patience);
+            token.serialise(waits);
             self.write_all(token);
             for _ in 0..LOOKS {
                 if let Some(outcome) = self.outcome(ticket) {
@@ -190,12 +190,12 @@ impl<S: LogWrite> PendingWrites<S> {
             }
             // Either another thread is writing what this one waits for, or it is serialising it.
             let nothing_left = !self.write_again(token);
-            if nothing_left && patience && self.outcome(ticket).is_none() {
+            if nothing_left && waits && self.outcome(ticket).is_none() {
                 // This thread had the end of the log to itself after the record was queued, and all log writes that were
                 // made of the queue are settled.
                 token.lost(ticket);
             }
-            patience = nothing_left;
+            waits = nothing_left;
             token.look(&mut stall);
         }
     }
@@ -412,8 +412,8 @@ mod test_log {
             self.pending_writes.stop();
         }
 
-        fn serialise(&self, patience: bool) {
-            let guard = if patience { Some(self.end.lock()) } else { self.end.try_lock() };
+        fn serialise(&self, waits: bool) {
+            let guard = if waits { Some(self.end.lock()) } else { self.end.try_lock() };
             let Some(mut end) = guard else { return };
             let last = self.queued.load(Ordering::Acquire);
             if last > *end {

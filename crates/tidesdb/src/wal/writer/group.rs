@@ -101,9 +101,9 @@ impl WriteToken for Core {
     type LogWrite = Written;
     type Stall = Stall;
 
-    fn serialise(&self, patience: bool) {
+    fn serialise(&self, waits: bool) {
         let _guard = AbortOnPanic::new();
-        let end = match patience {
+        let end = match waits {
             true => Some(self.end.lock()),
             false => self.try_end(),
         };
