@@ -20,7 +20,7 @@ MEMORY_SIZE := $(or $(SIZE),full)
 
 demo: export BUILD_ALSO := -p tidelab
 demo: plugin ## sysbench and TPC-C on TidesDB, InnoDB and MyRocks, compared in two tables
-	@$(call say,building the laboratory and comparing the engines (a minute and five))
+	@$(call say,comparing the engines (four minutes))
 	$(TIDELAB) demo $(LAB_ARGS) --time 2 --warm-up 1
 	$(TIDELAB) tpcc $(LAB_ARGS) --name demo-tpcc --data $(BUILD)/tpcc --cnf $(CONFIGS)/tpcc-small-64M.cnf \
 	  --warehouses 1 --users 4 --build-users 1 --rampup 2s --duration 8s --settle 2s --rounds 1 --short-run

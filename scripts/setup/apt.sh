@@ -12,7 +12,7 @@ private_apt() {
   "$program" -o Dir::State="$DOWNLOADS" -o Dir::State::lists="$DOWNLOADS/lists" \
     -o Dir::State::status="$DOWNLOADS/status" -o Dir::Cache="$DOWNLOADS" \
     -o Dir::Cache::archives="$DOWNLOADS/archives" \
-    -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+    -o Dir::Cache::pkgcache="$DOWNLOADS/lists.cache" -o Dir::Cache::srcpkgcache= \
     -o Dir::Etc::sourcelist="$DOWNLOADS/sources.list" -o Dir::Etc::sourceparts=- \
     -o Dir::Etc::preferences="$DOWNLOADS/preferences" -o Dir::Etc::preferencesparts="$DOWNLOADS/lists/partial" \
     -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false \
@@ -51,6 +51,7 @@ read_lists() {
   mkdir -p "$DOWNLOADS/lists/partial" "$DOWNLOADS/archives/partial" "$DOWNLOADS/source"
   # A list of another mirror would answer for the one that is asked now.
   find "$DOWNLOADS/lists" -maxdepth 1 -type f -delete
+  rm -f "$DOWNLOADS/lists.cache"
   : >"$DOWNLOADS/status"
   : >"$DOWNLOADS/preferences"
   while read -r address of; do
@@ -135,6 +136,21 @@ fetch_packages() {
     sums_of_uris >"$DOWNLOADS/archives.sums"
   [ -s "$DOWNLOADS/archives.sums" ] || fail "apt names no packages to fetch"
   fetch_verified "$DOWNLOADS/archives" "$DOWNLOADS/archives.sums" install_command --download-only
+}
+
+# header_command FOLDER VERSION OPTION...
+header_command() {
+  local folder=$1 version=$2
+  shift 2
+  (cd "$folder" && private_apt apt-get download "$@" "${HEADER_PACKAGES[@]/%/=$version}")
+}
+
+# fetch_header_packages VERSION: without their libraries, which no header needs.
+fetch_header_packages() {
+  mkdir -p "$DOWNLOADS/headers"
+  header_command "$DOWNLOADS/headers" "$1" --print-uris | sums_of_uris >"$DOWNLOADS/headers.sums"
+  [ "$(wc -l <"$DOWNLOADS/headers.sums")" = ${#HEADER_PACKAGES[@]} ] || fail "apt names no ${HEADER_PACKAGES[*]} of $1"
+  fetch_verified "$DOWNLOADS/headers" "$DOWNLOADS/headers.sums" header_command "$DOWNLOADS/headers" "$1"
 }
 
 # source_command FOLDER VERSION OPTION...

@@ -12,10 +12,12 @@
 # setup.sh and others source it for its functions; they have where.sh and say.sh already.
 
 BUILD_PACKAGES=(
-  gcc g++ make perl patchelf cmake bison dpkg-dev xz-utils util-linux
-  libncurses-dev libssl-dev zlib1g-dev libpcre2-dev libfmt-dev libxml2-dev
+  gcc g++ make perl patchelf dpkg-dev xz-utils util-linux sysbench procps python3 debian-archive-keyring
+)
+# For a server whose source is configured to generate its headers.
+GENERATING_PACKAGES=(
+  cmake bison libncurses-dev libssl-dev zlib1g-dev libpcre2-dev libfmt-dev libxml2-dev
   libcurl4-openssl-dev libgnutls28-dev libaio-dev
-  sysbench procps python3 debian-archive-keyring
 )
 
 missing_packages() {
@@ -66,8 +68,10 @@ install_missing() {
 install_system_packages() {
   # Which Rust there is, the package lists say.
   rust_is_recent || logged apt-lists "refreshing the package lists" as_root apt-get update -q
+  local wanted=("${BUILD_PACKAGES[@]}")
+  [ ${#HEADER_PACKAGES[@]} -gt 0 ] || wanted+=("${GENERATING_PACKAGES[@]}")
   # shellcheck disable=SC2046  # a list of words
-  install_missing apt "${BUILD_PACKAGES[@]}" $(rust_packages)
+  install_missing apt "${wanted[@]}" $(rust_packages)
   # An old archive keyring does not know the suite that MariaDB comes from.
   if ! [ -e "/usr/share/keyrings/debian-archive-$SUITE-stable.gpg" ]; then
     logged apt-keyring "renewing Debian's archive keyring" as_root sh -c \

@@ -26,7 +26,7 @@ prefix_is_whole() {
 prefix_works() {
   local key
   for key in usr/lib/mysql/plugin/ha_rocksdb.so bin/mariadb-backup bin/mariadb-dump \
-    bin/mariadb-binlog bin/mtr include/server/sql/handler.h include/server/sql/lex_hash.h \
+    bin/mariadb-binlog bin/mtr include/server/sql/handler.h include/server/generated/my_config.h \
     include/server/generated/mysqld_error.h include/server/libmysqlservices.a \
     template/mysql/db.frm template/ibdata1; do
     [ -e "$PREFIX/$key" ] || { REASON="lacks $key"; return 1; }
@@ -142,7 +142,8 @@ make_template() {
 # --- headers ---
 #
 # The server's headers for a plugin: those of the source package, those that its build
-# generates, and the services library that plugins link.
+# generates, and the services library that plugins link. What the build generated is in packages
+# (HEADER_PACKAGES), or is generated here.
 
 # Plugins with needs of their own at configure time, none of which we compile.
 SKIPPED_PLUGINS=(
@@ -159,10 +160,10 @@ source_file() {
   echo "$DOWNLOADS/source/$name"
 }
 
-# Of the source only what configuring needs: without the tests and those plugins it is
+# Of the source only the folders of headers, or what configuring needs: without the tests and those plugins it is
 # a third. Debian's patches are left out, as they change no header.
 unpack_source() {
-  local work=$1 debian upstream patched
+  local work=$1 debian upstream patched folder only=()
   debian=$(source_file '.debian.tar.')
   upstream=$(source_file '.orig.tar.')
   patched=$(tar -xOf "$debian" --wildcards 'debian/patches/*' |
@@ -170,11 +171,29 @@ unpack_source() {
   [ -z "$patched" ] || fail "Debian patches headers, which is not provided for: $patched"
   rm -rf "$work"
   mkdir -p "$work/build" "$work/source"
+  if [ ${#HEADER_PACKAGES[@]} -gt 0 ]; then
+    for folder in include sql wsrep-lib/include wsrep-lib/wsrep-API/v26; do only+=("*/$folder"); done
+  fi
   tar -xf "$upstream" -C "$work/source" --strip-components=1 \
-    --wildcards --no-wildcards-match-slash \
+    --wildcards --no-wildcards-match-slash "${only[@]}" \
     --exclude='*/mysql-test/'{main,suite,include,plugin,collections} \
     --exclude='*/storage/'{columnstore,rocksdb,mroonga,spider,oqgraph,connect} \
     --exclude='*/storage/*/mysql-test' --exclude='*/plugin/*/mysql-test' --exclude='*/sql-bench/Data'
+}
+
+# take_headers WORK: puts what the packages have of the server's build where generate_headers would. The
+# source has what it makes of the probes for tracers.
+take_headers() {
+  local build=$1/build scratch=$1/packages name
+  mkdir -p "$scratch" "$build/include" "$build/sql" "$build/libservices"
+  while read -r _ name; do
+    dpkg-deb --fsys-tarfile "$DOWNLOADS/headers/$name" | tar -x -C "$scratch" --exclude='libmariadb*.a'
+  done <"$DOWNLOADS/headers.sums"
+  for name in my_config mysql_version mysqld_error mysqld_ername sql_state; do
+    cp "$scratch/usr/include/mariadb/server/$name.h" "$build/include/" || return 1
+  done
+  cp "$scratch/usr/lib/$MULTIARCH/libmysqlservices.a" "$build/libservices/" &&
+    cp "$1/source/include/probes_mysql_nodtrace.h.in" "$build/include/probes_mysql_nodtrace.h"
 }
 
 # The programs that write them run once: optimising them would take longer than they do.

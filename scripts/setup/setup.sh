@@ -14,7 +14,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 RECORDED=${TIDESDB_RECORDED:-$PWD/recorded}
 ROOT=$(cd ../.. && pwd)
 
+# fetch_programs VERSION
 fetch_programs() {
+  prefer "$1"
+  [ ${#HEADER_PACKAGES[@]} = 0 ] ||
+    logged header-packages "fetching ${HEADER_PACKAGES[*]} (7 MB)" fetch_header_packages "$1"
   logged packages "fetching MariaDB and its libraries ($(size_of_fetch) MB)" fetch_packages
 }
 
@@ -29,7 +33,11 @@ make_programs() {
 make_headers() {
   local work=$PREFIX/source
   logged unpack-source "unpacking MariaDB's source" unpack_source "$work"
-  logged headers "generating the server's headers (about a minute)" generate_headers "$work"
+  if [ ${#HEADER_PACKAGES[@]} -gt 0 ]; then
+    logged headers "taking the generated headers out of ${HEADER_PACKAGES[*]}" take_headers "$work"
+  else
+    logged headers "generating the server's headers (about a minute)" generate_headers "$work"
+  fi
   logged keep "keeping the headers" keep_headers "$work"
 }
 
@@ -110,8 +118,7 @@ bring_listed() {
   local version=$1
   is_source_listed "$version" || fail "no source of it is listed"
   logged source "fetching MariaDB's source (40 to 120 MB)" fetch_source "$version"
-  prefer "$version"
-  fetch_programs
+  fetch_programs "$version"
   make_prefix
 }
 
@@ -146,8 +153,7 @@ bring_recorded() {
   LOCAL_ARCHIVE=$DOWNLOADS/recorded
   logged lists "reading the package lists of Debian $SUITE (10 MB)" \
     read_lists "$SUITE" deb < <(printf '%s\n' "$archives")
-  prefer "$version"
-  fetch_programs
+  fetch_programs "$version"
   make_prefix
 }
 
@@ -260,7 +266,7 @@ main() {
     return
   fi
   [ -z "$REASON" ] || say "making a server's prefix: $REASON"
-  say "bringing a MariaDB $SERIES into $CACHE (230 MB to fetch; about seven minutes with the plugin's build)"
+  say "bringing a MariaDB $SERIES into $CACHE (240 MB to fetch; five to seven minutes with the plugin's build)"
   # A cache of an earlier revision has a prefix and no record.
   before=$(! prefix_is_whole || recorded version || true)
   build_engine_meanwhile

@@ -6,8 +6,10 @@
 # The server's release series that the plugin is built for, and Debian's suite that has it: one of two, beside each other.
 SERIES=${TIDESDB_SERVER:-11.8}
 BUILD_FOLDER=build/$SERIES # in the clone; the default series has build/ itself
+# The packages with the headers that the server's build generates. Those of bookworm have none.
+HEADER_PACKAGES=()
 case $SERIES in
-  11.8) SUITE=trixie BUILD_FOLDER=build ;;
+  11.8) SUITE=trixie BUILD_FOLDER=build HEADER_PACKAGES=(libmariadbd-dev libmariadb-dev) ;;
   10.11) SUITE=bookworm ;;
   *)
     echo "==> setup: FAILED: SERVER=$SERIES: the plugin is for MariaDB 10.11 and 11.8" >&2
@@ -15,7 +17,7 @@ case $SERIES in
     ;;
 esac
 # Part of the prefix's name: raise it with any change to the contents of a prefix.
-PREFIX_RECIPE=1
+PREFIX_RECIPE=2
 RUST_MINIMUM=1.85
 
 CACHE=${TIDESDB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tidesdb}

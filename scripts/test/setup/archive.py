@@ -50,6 +50,7 @@ mkdir -p "$data/mysql" && : >"$data/mysql/db.frm" && : >"$data/ibdata1"
 CMAKE = """cmake_minimum_required(VERSION 3.10)
 project(fake C)
 file(WRITE ${CMAKE_BINARY_DIR}/include/mysqld_error.h "")
+file(WRITE ${CMAKE_BINARY_DIR}/include/my_config.h "")
 file(WRITE ${CMAKE_BINARY_DIR}/sql/lex_hash.h "")
 add_custom_target(GenError)
 add_custom_target(GenServerSource COMMAND sleep $ENV{TEST_HEADERS_SECONDS})
@@ -60,6 +61,9 @@ set_target_properties(mysqlservices PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_
 
 PACKAGES = ["mariadb-server", "mariadb-client", "mariadb-plugin-rocksdb", "mariadb-plugin-spider",
             "mariadb-backup", "mariadb-test", "mariadb-test-data"]
+# With the headers that the build generates. Packages of 10.11 have none of them.
+HEADER_PACKAGES = ["libmariadbd-dev", "libmariadb-dev"]
+GENERATED = ["my_config", "mysql_version", "mysqld_error", "mysqld_ername", "sql_state"]
 
 
 def upstream(version):
@@ -122,6 +126,14 @@ class Maker:
         made = {}
         for name in PACKAGES:
             made.update(self._deb(name, version, contents.get(name, {}), "libc6", "mariadb"))
+        headers, services = {}, {}
+        if not upstream(version).startswith("10."):
+            headers = {f"usr/include/mariadb/server/{name}.h": b"/* packaged */\n" for name in GENERATED}
+            services = {f"usr/lib/{MULTIARCH}/libmysqlservices.a": b"!<arch>\n"}
+        # Of the embedded server's library and of its own libraries setup takes nothing.
+        for name, files in zip(HEADER_PACKAGES, (headers, services)):
+            made.update(self._deb(name, version, files | {f"usr/lib/{MULTIARCH}/{name}.a": b"none"},
+                                  "libmariadbd19t64, libssl-dev", "mariadb"))
         return made
 
     def _compiled(self, version):
@@ -150,7 +162,9 @@ class Maker:
     def _source(self, version):
         bare = version.split(":")[-1]
         orig, _, _ = bare.rpartition("-")
-        tree = {"CMakeLists.txt": CMAKE, "include/my_global.h": "", "wsrep-lib/include/w.h": "",
+        tree = {"CMakeLists.txt": CMAKE, "include/my_global.h": "", "include/mysql/plugin.h": "",
+                "include/probes_mysql_nodtrace.h.in": "/* no probes */",
+                "storage/none/none.h": "", "wsrep-lib/include/w.h": "",
                 "wsrep-lib/wsrep-API/v26/w.h": "", "sql/handler.h": f"#define SERVER_PATCH {upstream(version).split('.')[-1]}\n"}
         patches = {"debian/patches/series": "fix.patch\n", "debian/patches/fix.patch": "+++ b/sql/handler.cc\n"}
         return {f"mariadb_{bare}.dsc": f"Format: 3.0 (quilt)\nVersion: {version}\n".encode(),

@@ -7,6 +7,7 @@ of its own. The versions are invented: none is the version of the day. The last 
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ LISTED = "1:11.8.91+ds-0+deb13u1"
 NEWER = "1:11.8.92-0+deb13u1"
 OLDER = "1:11.8.60-0+deb13u1"
 OTHER_SERIES = "1:10.11.93-0+deb12u1"
+RECIPE = re.search(r"^PREFIX_RECIPE=(\d+)$", (ROOT / "scripts/setup/where.sh").read_text(), re.M)[1]
 
 # The plugin of the test's tree: it stops the compiler for one version, and the loader for another.
 PLUGIN = """
@@ -100,7 +102,7 @@ class Setup(unittest.TestCase):
         return version, way
 
     def prefix(self, version):
-        return self.base / f"cache/mariadb-{version}-{ARCH}-1"
+        return self.base / f"cache/mariadb-{version}-{ARCH}-{RECIPE}"
 
     # --- the choice ---
 
@@ -267,7 +269,7 @@ class Setup(unittest.TestCase):
         self.archive.pool(LISTED)
         self.archive.suite("trixie", [LISTED], [LISTED])
         self.succeeds()
-        (self.base / f"cache/server-11.8-{ARCH}-1").unlink()
+        (self.base / f"cache/server-11.8-{ARCH}-{RECIPE}").unlink()
         self.mirror.asked.clear()
         self.succeeds()
         self.assertEqual(self.taken(), ("11.8.91", "cache"))
@@ -308,15 +310,67 @@ class Setup(unittest.TestCase):
         self.assertNotEqual(built.returncode, 0)
         self.assertIn("has MariaDB 11.4: the plugin is for MariaDB 10.11 and 11.8", built.stdout)
 
+    # --- headers ---
+
+    def headers(self, version):
+        """The prefix's headers, each with what it says first."""
+        folder = self.prefix(version) / "include/server"
+        return {str(path.relative_to(folder)): path.read_text()[:10] for path in folder.rglob("*.h")}
+
+    def test_headers_that_packages_have_are_not_generated(self):
+        self.archive.pool(LISTED)
+        self.archive.suite("trixie", [LISTED], [LISTED])
+        # cmake would wait for longer than the test.
+        self.succeeds(TEST_HEADERS_SECONDS="600")
+        headers = self.headers("11.8.91")
+        for name in ("my_config", "mysql_version", "mysqld_error", "mysqld_ername", "sql_state"):
+            self.assertEqual(headers[f"generated/{name}.h"], "/* package")
+        self.assertEqual(headers["generated/probes_mysql_nodtrace.h"], "/* no prob")
+        for path in ("include/my_global.h", "include/mysql/plugin.h", "sql/handler.h", "wsrep-lib/include/w.h",
+                     "wsrep-lib/wsrep-API/v26/w.h"):
+            self.assertIn(path, headers)
+        self.assertTrue((self.prefix("11.8.91") / "include/server/libmysqlservices.a").exists())
+        self.assertEqual(list(self.prefix("11.8.91").rglob("libmariadb*-dev.a")), [])
+
+    def test_headers_that_no_package_has_are_generated(self):
+        self.archive.pool(OTHER_SERIES)
+        self.archive.suite("bookworm", [OTHER_SERIES], [OTHER_SERIES])
+        self.succeeds(TIDESDB_SERVER="10.11")
+        self.assertEqual(self.headers("10.11.93")["generated/my_config.h"], "")
+        self.assertFalse([path for path in self.mirror.asked if "-dev_" in path])
+
+    def test_a_version_without_its_header_packages_gives_way(self):
+        self.archive.pool(LISTED)
+        name = f"libmariadbd-dev_{LISTED.split(':')[1]}_{ARCH}.deb"
+        self.archive.suite("trixie", [LISTED], [LISTED])
+        (self.base / "www/debian/pool/main/m/mariadb" / name).unlink()
+        self.archive.pool(OLDER)
+        self.archive.record(self.base / "recorded", OLDER)
+        self.assertRegex(self.succeeds(), r"not MariaDB 1:11.8.91.* \(listed\): fetching libmariadbd-dev")
+        self.assertEqual(self.taken(), ("11.8.60", "pool"))
+        self.assertEqual(self.headers("11.8.60")["generated/my_config.h"], "/* package")
+
+    def test_a_prefix_of_an_earlier_recipe_is_not_taken(self):
+        self.archive.pool(LISTED)
+        self.archive.suite("trixie", [LISTED], [LISTED])
+        self.succeeds()
+        cache = self.base / "cache"
+        earlier = int(RECIPE) - 1
+        self.prefix("11.8.91").rename(cache / f"mariadb-11.8.91-{ARCH}-{earlier}")
+        (cache / f"server-11.8-{ARCH}-{RECIPE}").rename(cache / f"server-11.8-{ARCH}-{earlier}")
+        self.assertEqual(self.taken_version(), "")
+        self.succeeds()
+        self.assertEqual(self.taken(), ("11.8.91", "listed"))
+
     # --- faults ---
 
     def test_a_set_up_that_was_killed_is_made_whole(self):
-        self.archive.pool(LISTED)
-        self.archive.suite("trixie", [LISTED], [LISTED])
+        self.archive.pool(OTHER_SERIES)
+        self.archive.suite("bookworm", [OTHER_SERIES], [OTHER_SERIES])
         running = subprocess.Popen([self.base / "tree/scripts/setup/setup.sh"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-                                   env={**self.environment, "TEST_HEADERS_SECONDS": "60"})
-        services = self.prefix("11.8.91") / "source/build/libservices"
+                                   env={**self.environment, "TIDESDB_SERVER": "10.11", "TEST_HEADERS_SECONDS": "60"})
+        services = self.prefix("10.11.93") / "source/build/libservices"
         for _ in range(600):
             if services.exists() or running.poll() is not None:
                 break
@@ -324,9 +378,9 @@ class Setup(unittest.TestCase):
         self.assertTrue(services.exists())
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        self.assertEqual(self.taken_version(), "")
-        self.succeeds()
-        self.assertEqual(self.taken(), ("11.8.91", "listed"))
+        self.assertEqual(self.taken_version(TIDESDB_SERVER="10.11"), "")
+        self.succeeds(TIDESDB_SERVER="10.11")
+        self.assertEqual(self.taken(TIDESDB_SERVER="10.11"), ("10.11.93", "listed"))
 
     def test_a_prefix_that_lost_a_file_is_made_again(self):
         self.archive.pool(LISTED)
@@ -337,10 +391,10 @@ class Setup(unittest.TestCase):
         self.assertIn("include/server/sql/handler.h", self.succeeds())
         self.assertTrue(lost.exists())
 
-    def taken_version(self):
+    def taken_version(self, **variables):
         read = 'cd scripts/setup && . ./where.sh && echo "$MARIADB_VERSION"'
-        return subprocess.check_output(["bash", "-euc", read], cwd=self.base / "tree", env=self.environment,
-                                       text=True).strip()
+        return subprocess.check_output(["bash", "-euc", read], cwd=self.base / "tree",
+                                       env={**self.environment, **variables}, text=True).strip()
 
     def test_the_makefile_helps_before_any_set_up(self):
         said = subprocess.check_output(["make", "--no-print-directory", "-C", ROOT, "help"], env=self.environment, text=True)

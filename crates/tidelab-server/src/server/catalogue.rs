@@ -117,19 +117,22 @@ impl Entry {
         found.pop().map(|(_, _, path)| path)
     }
 
-    /// The prefix named by `server-11.8-amd64-1` in the cache: setup's record of its choice.
+    /// The prefix named by `server-11.8-amd64-1` in the cache: setup's record of its choice. An earlier recipe's
+    /// record stays there: the newest counts.
     fn recorded(&self, cache: &Path) -> Option<PathBuf> {
         if !self.by_setup {
             return None;
         }
-        fs::read_dir(cache).into_iter().flatten().flatten().find_map(|file| {
+        let records = fs::read_dir(cache).into_iter().flatten().flatten().filter_map(|file| {
             let name = file.file_name().into_string().ok()?;
             let place = name.strip_prefix("server-")?.strip_prefix(self.series)?;
+            let recipe: u32 = place.rsplit('-').next()?.parse().ok()?;
             let said = fs::read_to_string(file.path()).ok()?;
             let version = said.lines().find_map(|line| line.strip_prefix("version="))?;
             let prefix = cache.join(format!("{}-{version}{place}", self.family));
-            prefix.join("complete").is_file().then_some(prefix)
-        })
+            prefix.join("complete").is_file().then_some((recipe, prefix))
+        });
+        records.max().map(|(_, prefix)| prefix)
     }
 
     /// The version and recipe in a prefix's name, when it is of this series: `mariadb-11.8.6-amd64-1` of setup,
@@ -224,6 +227,15 @@ mod tests {
         let record = cache.path().join("server-11.8-amd64-1");
         fs::write(&record, "version=11.8.6\npackage=1:11.8.6-1\nway=pool\n").unwrap();
         assert_eq!(setup_prefix(cache.path()), at("mariadb-11.8.6-amd64-1"));
+        // Of two recipes' records the newer one, in whatever order the directory has them.
+        for recipe in [2, 9, 10] {
+            make(cache.path(), &format!("mariadb-11.8.6-amd64-{recipe}"), None, true);
+            fs::write(cache.path().join(format!("server-11.8-amd64-{recipe}")), "version=11.8.6\n").unwrap();
+            assert_eq!(find("default"), at(&format!("mariadb-11.8.6-amd64-{recipe}")));
+        }
+        for recipe in [2, 9, 10] {
+            fs::remove_file(cache.path().join(format!("server-11.8-amd64-{recipe}"))).unwrap();
+        }
         fs::write(&record, "version=11.8.5\n").unwrap();
         assert_eq!(find("default"), at("mariadb-11.8.7-amd64-1"));
         assert_eq!(find("mariadb-10.5"), at("lab-mariadb-10.5.23-amd64-1"));
