@@ -12,8 +12,8 @@ use tidelab_server::workload::sysbench::Workload;
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Make an engine's tables anew.
-    Prepare(Engine),
+    /// Make the tables of all engines anew.
+    Prepare,
     /// Give the optimizer statistics of them.
     Analyze(Engine),
     /// Update rows without measuring, for the following reads to meet versions and runs.
@@ -41,12 +41,14 @@ pub fn rotated<T: Clone>(competitors: &[T], round: u32) -> Vec<T> {
 /// The steps of a round, counted from 0.
 pub fn round(engines: &[Engine], workloads: &[Workload], round: u32, update_phase: bool) -> Vec<Step> {
     let turns = turns(engines, round);
-    let mut steps: Vec<Step> = turns.iter().flat_map(|e| [Step::Prepare(*e), Step::Analyze(*e)]).collect();
+    let new_tables = || [Step::Prepare].into_iter().chain(turns.iter().copied().map(Step::Analyze));
+    let mut steps: Vec<Step> = new_tables().collect();
     for (index, workload) in workloads.iter().enumerate() {
+        if workload.changes_row_count() && index > 0 {
+            steps.extend(turns.iter().copied().map(Step::Check));
+            steps.extend(new_tables());
+        }
         for engine in &turns {
-            if workload.changes_row_count() && index > 0 {
-                steps.extend([Step::Check(*engine), Step::Prepare(*engine), Step::Analyze(*engine)]);
-            }
             if workload.only_reads() && update_phase {
                 steps.push(Step::Update(*engine));
             }
@@ -91,19 +93,17 @@ mod tests {
         assert_eq!(
             steps,
             [
-                Step::Prepare(B),
+                Step::Prepare,
                 Step::Analyze(B),
-                Step::Prepare(A),
                 Step::Analyze(A),
                 Step::Measure(B, Workload::PointSelect),
                 Step::Measure(A, Workload::PointSelect),
                 Step::Check(B),
-                Step::Prepare(B),
-                Step::Analyze(B),
-                Step::Measure(B, Workload::Insert),
                 Step::Check(A),
-                Step::Prepare(A),
+                Step::Prepare,
+                Step::Analyze(B),
                 Step::Analyze(A),
+                Step::Measure(B, Workload::Insert),
                 Step::Measure(A, Workload::Insert),
                 Step::Check(B),
                 Step::Check(A),
@@ -117,13 +117,13 @@ mod tests {
         assert_eq!(
             steps,
             [
-                Step::Prepare(A),
+                Step::Prepare,
                 Step::Analyze(A),
                 Step::Update(A),
                 Step::Measure(A, Workload::ReadOnly),
                 Step::Measure(A, Workload::WriteOnly),
                 Step::Check(A),
-                Step::Prepare(A),
+                Step::Prepare,
                 Step::Analyze(A),
                 Step::Measure(A, Workload::Delete),
                 Step::Check(A),
@@ -136,7 +136,7 @@ mod tests {
         let steps = round(&[A], &[Workload::Insert], 0, true);
         assert_eq!(
             steps,
-            [Step::Prepare(A), Step::Analyze(A), Step::Measure(A, Workload::Insert), Step::Check(A)]
+            [Step::Prepare, Step::Analyze(A), Step::Measure(A, Workload::Insert), Step::Check(A)]
         );
     }
 
@@ -146,8 +146,9 @@ mod tests {
         for r in 0..3 {
             let steps = round(&engines, &Workload::ALL, r, true);
             for (place, step) in steps.iter().enumerate() {
-                if let Step::Prepare(engine) = step {
-                    assert_eq!(steps[place + 1], Step::Analyze(*engine));
+                if *step == Step::Prepare {
+                    let analyzed = turns(&engines, r).into_iter().map(Step::Analyze);
+                    assert!(steps[place + 1..].iter().copied().take(3).eq(analyzed));
                 }
             }
             let of = |e: Engine| steps.iter().filter(|s| **s == Step::Analyze(e)).count();
@@ -163,7 +164,7 @@ mod tests {
             let mut unchecked = false;
             for step in &steps {
                 match *step {
-                    Step::Prepare(e) if e == engine => assert!(!unchecked, "tables dropped unchecked"),
+                    Step::Prepare => assert!(!unchecked, "tables dropped unchecked"),
                     Step::Measure(e, _) | Step::Update(e) if e == engine => unchecked = true,
                     Step::Check(e) if e == engine => unchecked = false,
                     _ => {}

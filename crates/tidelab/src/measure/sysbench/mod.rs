@@ -7,6 +7,8 @@ pub mod figures;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -65,6 +67,13 @@ impl Design {
         }
         let windows = self.warm_up_limit_s.saturating_sub(self.load.warm_up_s) / WINDOW_S;
         Rule { at_least_s: 0, at_most_s: windows * WINDOW_S, window_s: WINDOW_S }
+    }
+
+    /// The number of engines to load at once, with no more clients than a measured run has. One client keeps
+    /// half a processor busy, and nothing is measured meanwhile.
+    fn loads_at_once(&self) -> usize {
+        let clients_each = self.load.tables.min(self.load.threads).max(1);
+        (self.load.threads / clients_each).max(1) as usize
     }
 
     /// Gives a run the axes, metrics and reference of this design.
@@ -150,6 +159,15 @@ pub struct Experiment<'a> {
     record: Record,
     tables: BTreeMap<Engine, Tables>,
     telemetry: bool,
+    deferred: Deferred,
+}
+
+/// The source of the work that the server may still do by itself, since it was last waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deferred {
+    None,
+    OfLoads,
+    OfStatistics,
 }
 
 /// The state of an engine's tables.
@@ -172,7 +190,8 @@ impl<'a> Experiment<'a> {
         watcher: &'a mut dyn Watcher,
     ) -> Experiment<'a> {
         let (record, tables) = (Record::default(), BTreeMap::new());
-        Experiment { design, server, interrupt, watcher, record, tables, telemetry: false }
+        let deferred = Deferred::None;
+        Experiment { design, server, interrupt, watcher, record, tables, telemetry: false, deferred }
     }
 
     /// Records machine and server alongside each run.
@@ -218,20 +237,7 @@ impl<'a> Experiment<'a> {
     fn step(&mut self, round: u32, step: Step) -> Result<()> {
         self.interrupt.check()?;
         match step {
-            Step::Prepare(engine) => {
-                let made = self.prepare(engine, round);
-                let tables = self.tables.entry(engine).or_default();
-                *tables = Tables::default();
-                match made {
-                    Ok(()) => {
-                        let rows = self.design.load.rows * u64::from(self.design.load.tables);
-                        tables.expected = Some(Expected::exactly(rows));
-                        self.settle()?;
-                        Ok(())
-                    }
-                    Err(error) => self.break_tables(engine, error),
-                }
-            }
+            Step::Prepare => self.prepare(round),
             Step::Analyze(engine) => self.analyze(engine, round),
             Step::Update(engine) => self.update(engine, round),
             Step::Measure(engine, workload) => self.measure(engine, workload, round),
@@ -239,22 +245,48 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    fn prepare(&mut self, engine: Engine, round: u32) -> Result<()> {
-        let database = engine.database();
-        self.server
-            .client()
-            .query(&format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}"))?;
-        self.sysbench(self.design.load).prepare(engine, round)
+    fn prepare(&mut self, round: u32) -> Result<()> {
+        let load = self.design.load;
+        for engines in self.design.engines.chunks(self.design.loads_at_once()) {
+            let sysbench = self.sysbench(load);
+            let client = self.server.client();
+            let made: Vec<Result<()>> = thread::scope(|scope| {
+                let make = |engine: Engine| {
+                    let database = engine.database();
+                    client
+                        .query(&format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}"))?;
+                    sysbench.prepare(engine, round)
+                };
+                let loads: Vec<_> = engines.iter().map(|engine| scope.spawn(move || make(*engine))).collect();
+                loads
+                    .into_iter()
+                    .map(|load| load.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect()
+            });
+            for (engine, made) in engines.iter().zip(made) {
+                let expected = Expected::exactly(load.rows * u64::from(load.tables));
+                self.tables.insert(*engine, Tables { expected: Some(expected), ..Tables::default() });
+                if let Err(error) = made {
+                    self.break_tables(*engine, error)?;
+                }
+            }
+        }
+        self.deferred = Deferred::OfLoads;
+        Ok(())
     }
 
     fn analyze(&mut self, engine: Engine, round: u32) -> Result<()> {
         if self.tables.get(&engine).is_some_and(|t| t.broken.is_some()) {
             return Ok(());
         }
+        if self.deferred == Deferred::OfLoads {
+            self.settle()?;
+        }
         match analyze::through_client(self.server.client(), engine.database()) {
             Ok(analyzed) => {
                 self.record.analyses.push(Statistics { engine, round, analyzed });
-                self.settle()
+                self.deferred = Deferred::OfStatistics;
+                Ok(())
             }
             Err(error) => self.break_tables(engine, error),
         }
@@ -264,6 +296,7 @@ impl<'a> Experiment<'a> {
         if self.tables.get(&engine).is_some_and(|t| t.broken.is_some()) {
             return Ok(());
         }
+        self.settle_once()?;
         let load = Load { warm_up_s: 0, time_s: self.design.update_s, ..self.design.load };
         match self.sysbench(load).run(engine, Workload::UpdateNonIndex, seed(round, 0), |_| {}) {
             Ok(_) => Ok(()),
@@ -279,6 +312,7 @@ impl<'a> Experiment<'a> {
             measured.cell.failures.push(why);
             return self.keep(engine, measured);
         }
+        self.settle_once()?;
         let sysbench = Sysbench {
             socket: self.server.socket(),
             server: self.server.pid(),
@@ -395,8 +429,17 @@ impl<'a> Experiment<'a> {
         Sysbench { socket: self.server.socket(), server: self.server.pid(), load, interrupt: self.interrupt }
     }
 
+    /// Waits for the work left by loads and statistics, unless that is over.
+    fn settle_once(&mut self) -> Result<()> {
+        match self.deferred {
+            Deferred::None => Ok(()),
+            Deferred::OfLoads | Deferred::OfStatistics => self.settle(),
+        }
+    }
+
     /// One engine's deferred work must not run in the time of the next.
-    fn settle(&self) -> Result<()> {
+    fn settle(&mut self) -> Result<()> {
+        self.deferred = Deferred::None;
         let limit = Duration::from_secs(u64::from(self.design.settle_s));
         idle::wait(self.server.pid(), limit, self.interrupt)
     }
@@ -500,6 +543,16 @@ mod tests {
             for workload in [Workload::Insert, Workload::Delete] {
                 assert!(design.warm_up(workload).is_fixed(), "{workload}");
             }
+        }
+    }
+
+    #[test]
+    fn loads_at_once_have_no_more_clients_than_a_run() {
+        for (threads, tables, at_once) in [(8, 1, 8), (8, 3, 2), (8, 8, 1), (8, 20, 1), (1, 4, 1), (1, 1, 1)]
+        {
+            let mut design = design(2, 0);
+            design.load = Load { tables, threads, ..design.load };
+            assert_eq!(design.loads_at_once(), at_once, "{threads} threads, {tables} tables");
         }
     }
 

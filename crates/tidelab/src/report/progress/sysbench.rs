@@ -25,8 +25,9 @@ impl Estimate {
         // Four windows of three seconds, where a warm-up ends when it is steady.
         let steady_s = design.warm_up_limit_s.saturating_sub(warm_up_s).min(12);
         let rows = rows as f64 * f64::from(tables);
+        let loaded = rows * design.engines.len() as f64;
         let guesses = [
-            (kind(Step::Prepare(design.engines[0])), 1.0 + rows / 60_000.0),
+            (kind(Step::Prepare), 1.0 + loaded / 80_000.0),
             (kind(Step::Analyze(design.engines[0])), 0.3 + rows / 1_000_000.0),
             (kind(Step::Update(design.engines[0])), f64::from(design.update_s) + 0.1),
             ("measure", f64::from(steady_s + warm_up_s + time_s) + 0.6),
@@ -58,7 +59,7 @@ impl Estimate {
 
 fn kind(step: Step) -> &'static str {
     match step {
-        Step::Prepare(_) => "prepare",
+        Step::Prepare => "prepare",
         Step::Analyze(_) => "analyze",
         Step::Update(_) => "update",
         Step::Measure(..) => "measure",
@@ -118,7 +119,7 @@ impl Watcher for Progress {
             self.display.sparks.begins(engine);
         }
         let step = match step {
-            Step::Prepare(engine) => format!("{engine}: making tables"),
+            Step::Prepare => "making tables".to_string(),
             Step::Analyze(engine) => format!("{engine}: ANALYZE TABLE"),
             Step::Update(engine) => format!("{engine}: updates before the reads"),
             Step::Measure(engine, workload) => format!("{workload} on {engine}"),
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn the_estimate_learns() {
         let mut estimate = Estimate::new(&design());
-        let steps = [(1, Step::Prepare(Engine::InnoDb)), (1, Step::Check(Engine::InnoDb))];
+        let steps = [(1, Step::Prepare), (1, Step::Check(Engine::InnoDb))];
         let check = estimate.of(&steps[1..]);
         estimate.learn(steps[0].1, Duration::from_secs(4));
         estimate.learn(steps[0].1, Duration::from_secs(6));
