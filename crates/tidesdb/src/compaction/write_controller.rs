@@ -8,8 +8,7 @@
 //!   family's stall threshold.
 //! - *Debt*: from the soft bound on, writers slow down, and never stop.
 //!
-//! The last two pace writers by the rate of compaction. No store measures it yet: [`DEFAULT_RATE`] stands for
-//! it on every disk.
+//! The last two pace writers by the measured rate of compaction.
 
 /// Number of runs of level 0 at which writers slow down.
 pub const SLOWDOWN_RUNS: u64 = 4;
@@ -17,7 +16,7 @@ pub const SLOWDOWN_RUNS: u64 = 4;
 /// Longest delay of one statement, in microseconds. The next statements wait for the rest.
 pub const MAX_DELAY: u64 = 20_000;
 
-/// Rate of compaction on every disk, and of flushing before the first measurement, in bytes a second.
+/// Rates of compaction and of flushing before the first measurement, in bytes a second.
 pub const DEFAULT_RATE: u64 = 32 << 20;
 
 /// The store's state for the decision. Sizes in bytes, rates in bytes of user writes a second.
@@ -39,7 +38,7 @@ pub struct Pressure {
     pub debt: u64,
     /// Debt at which delays begin; 0: never.
     pub debt_soft: u64,
-    /// Rate at which compaction makes room for user writes; 0: not measured, as in every store today.
+    /// Rate at which compaction makes room for user writes; 0: not measured.
     pub compaction_rate: u64,
     /// Number of writers sharing the rates.
     pub writers: u64,
@@ -115,9 +114,10 @@ fn debt(p: &Pressure, bytes: u64) -> f64 {
     if p.debt_soft == 0 || p.debt < p.debt_soft {
         return 0.0;
     }
-    // Twice the rate of compaction at the soft bound, half of it at twice the bound and beyond.
+    // Four times the rate of compaction at the soft bound, and the rate itself at twice the bound and beyond: the
+    // debt stays there, and merges find much to merge at once.
     let over = ((p.debt - p.debt_soft) as f64 / p.debt_soft as f64).min(1.0);
-    paced(p, bytes, rate(p.compaction_rate) * 2.0 * 0.25f64.powf(over))
+    paced(p, bytes, rate(p.compaction_rate) * 4.0 * 0.25f64.powf(over))
 }
 
 #[cfg(test)]

@@ -141,6 +141,8 @@ impl Maintenance {
             let now = self.store.now_micros();
             let progress = self.history.begin(picked.family, &picked.task, now);
             let free = self.store.free_space();
+            // A move reads nothing, and takes no time.
+            let merge = (!picked.task.moves).then(|| self.store.pressure.compaction_rate.begin());
             let done = self.with_context(&|| false, progress, |context| {
                 job::compact(
                     context,
@@ -163,6 +165,9 @@ impl Maintenance {
                 error => self.note_failed(picked.family, &files, error),
             })?;
             self.account(&done);
+            if let Some(merge) = merge {
+                merge.finish(done.bytes_read);
+            }
             point();
             self.store.install(done.edit).inspect_err(note_full)?;
             no_space.forget(picked.family);

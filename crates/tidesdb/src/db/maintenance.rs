@@ -93,7 +93,9 @@ impl Maintenance {
         }
         self.store.pressure.l0_runs.store(runs, Relaxed);
         self.store.pressure.l0_stop.store(stop, Relaxed);
-        self.store.pressure.debt.store(self.compaction_debt(), Relaxed);
+        let debt = self.compaction_debt();
+        self.store.pressure.debt.store(debt, Relaxed);
+        self.store.pressure.compaction_rate.look(self.store.stats.user_bytes.load(Relaxed), debt);
         self.work_signal.call();
         self.store.memtables.changed.notify_all();
     }

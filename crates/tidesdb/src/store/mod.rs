@@ -7,6 +7,7 @@
 pub(crate) mod ascending_gets;
 pub mod catalog;
 pub mod commit_batch;
+pub(crate) mod compaction_rate;
 pub(crate) mod counter;
 pub(crate) mod deleted_range_cache;
 
@@ -17,6 +18,8 @@ pub mod memtables;
 pub(crate) mod no_space_backoff;
 pub mod pipeline;
 pub mod pressure;
+#[cfg(test)]
+mod pressure_model;
 pub(crate) mod sealed_runs;
 pub mod snapshot;
 pub mod stats;

@@ -11,6 +11,7 @@ use crate::format::units::Micros;
 use crate::host::{Clock, Instant};
 use crate::lock::LockOwner;
 use crate::options::LogLevel;
+use crate::store::compaction_rate::CompactionRate;
 use crate::store::memory::Shortage;
 use crate::store::no_space_backoff::NoSpaceBackoff;
 use crate::store::Store;
@@ -91,6 +92,7 @@ pub(crate) struct Gauges {
     pub(crate) debt: AtomicU64,
     /// Bytes of memtable flushed per second.
     flush_rate: AtomicU64,
+    pub(crate) compaction_rate: CompactionRate,
     /// Number of transactions that may write now.
     pub(crate) writers: AtomicU64,
     /// Delay in microseconds still owed by writers because it was short.
@@ -110,6 +112,7 @@ impl Gauges {
             l0_stop: AtomicU64::new(0),
             debt: AtomicU64::new(0),
             flush_rate: AtomicU64::new(0),
+            compaction_rate: CompactionRate::new(Arc::clone(&clock)),
             writers: AtomicU64::new(0),
             owed_us: AtomicU64::new(0),
             stall: Stall::default(),
@@ -155,7 +158,7 @@ impl Store {
             l0_stop: self.pressure.l0_stop.load(Relaxed),
             debt: self.pressure.debt.load(Relaxed),
             debt_soft: self.options.base_level_size * 16,
-            compaction_rate: 0,
+            compaction_rate: self.pressure.compaction_rate.get(),
             writers: self.pressure.writers.load(Relaxed),
         }
     }
