@@ -16,6 +16,7 @@ pub(crate) mod heap_trim;
 pub mod memory;
 pub mod memtables;
 pub(crate) mod no_space_backoff;
+pub(crate) mod pace;
 pub mod pipeline;
 pub mod pressure;
 #[cfg(test)]

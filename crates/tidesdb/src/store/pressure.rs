@@ -14,6 +14,7 @@ use crate::options::LogLevel;
 use crate::store::compaction_rate::CompactionRate;
 use crate::store::memory::Shortage;
 use crate::store::no_space_backoff::NoSpaceBackoff;
+use crate::store::pace::Pace;
 use crate::store::Store;
 use crate::sync::Mutex;
 
@@ -32,8 +33,8 @@ const STANDSTILL: Duration = Duration::from_millis(100);
 /// Time after a vain wait without another one: a statement has many rows.
 const RESIGNATION: Duration = Duration::from_secs(1);
 
-/// Shorter delays are owed and slept later, together: a sleep costs more than its length.
-const SHORTEST_SLEEP_US: u64 = 200;
+/// Shorter delays are slept later, together: a sleep costs more than its length.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
 
 /// Bytes of changes a transaction may keep in memory, whatever others keep.
 pub(crate) const LARGE_BATCH: usize = 64 << 10;
@@ -95,8 +96,7 @@ pub(crate) struct Gauges {
     pub(crate) compaction_rate: CompactionRate,
     /// Number of transactions that may write now.
     pub(crate) writers: AtomicU64,
-    /// Delay in microseconds still owed by writers because it was short.
-    owed_us: AtomicU64,
+    pace: Pace,
     pub(crate) stall: Stall,
     /// Merges on a full disk.
     pub(crate) no_space: NoSpaceBackoff,
@@ -114,7 +114,7 @@ impl Gauges {
             flush_rate: AtomicU64::new(0),
             compaction_rate: CompactionRate::new(Arc::clone(&clock)),
             writers: AtomicU64::new(0),
-            owed_us: AtomicU64::new(0),
+            pace: Pace::default(),
             stall: Stall::default(),
             no_space: NoSpaceBackoff::new(clock),
             stood_still: Mutex::new(None),
@@ -286,20 +286,19 @@ impl Store {
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {
-            let cause = match write_controller::delay(&self.pressure_now(), bytes) {
+            let pressure = self.pressure_now();
+            let cause = match write_controller::delay(&pressure, bytes) {
                 Delay::None => {
                     self.tell_stall(self.pressure.stall.is_over());
                     return Ok(());
                 }
                 Delay::Micros(micros) => {
                     self.tell_stall(self.pressure.stall.is_over());
-                    let owed = self.pressure.owed_us.fetch_add(micros, Relaxed) + micros;
-                    if owed < SHORTEST_SLEEP_US {
-                        return Ok(());
+                    let share = micros * 1000 / pressure.writers.max(1);
+                    let sleep = Duration::from_nanos(self.pressure.pace.take(clock.now(), share));
+                    if sleep >= SHORTEST_SLEEP {
+                        self.stats.count_backpressure(clock, || clock.sleep(sleep.min(max_wait)));
                     }
-                    self.pressure.owed_us.store(0, Relaxed);
-                    let sleep = Duration::from_micros(owed.min(write_controller::MAX_DELAY)).min(max_wait);
-                    self.stats.count_backpressure(clock, || clock.sleep(sleep));
                     return Ok(());
                 }
                 Delay::Stop(cause) => cause,

@@ -84,12 +84,12 @@ impl Levels {
 
     /// Writes for one step by writers that could write `demand` bytes a second.
     fn write(&mut self, demand: f64, compaction_rate: u64) -> f64 {
-        let held_back = match delay(&self.pressure(compaction_rate), STATEMENT as u64) {
+        let pace = match delay(&self.pressure(compaction_rate), STATEMENT as u64) {
             Delay::Stop(_) => return 0.0,
-            Delay::Micros(micros) => micros as f64 / 1e6,
-            Delay::None => 0.0,
+            Delay::Micros(micros) => WRITERS * STATEMENT * 1e6 / micros as f64,
+            Delay::None => demand,
         };
-        let bytes = STEP * WRITERS * STATEMENT / (WRITERS * STATEMENT / demand + held_back);
+        let bytes = STEP * demand.min(pace);
         let bytes = if self.unflushed > 0.0 { bytes.min(BUFFER - self.active) } else { bytes };
         self.active += bytes;
         bytes
