@@ -1,6 +1,7 @@
 //! The formats of a store in a program, and what holds of its files: none is of a version above the manifest's, and a
 //! flipped bit of a table is found.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tidesdb_simulated::internal::cache::BlockCache;
@@ -62,17 +63,27 @@ fn number_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
-/// Where the last table of a file has its footer; `None`: the file is not finished.
-fn last_footer(bytes: &[u8]) -> Option<usize> {
-    bytes.len().checked_sub(FOOTER).filter(|at| bytes[*at..].starts_with(b"TDBTABLE"))
+/// Where the last table of a file has its footer.
+fn footer(len: u64) -> Range<u64> {
+    len.saturating_sub(FOOTER as u64)..len
 }
 
-/// The store's files with such names, and their bytes. A disk lists them in any order.
-fn files(disk: &FaultyDisk, extension: &str) -> Vec<(PathBuf, Vec<u8>)> {
+/// Whether that is the footer of a table; no: the file is not finished.
+fn is_footer(bytes: &[u8]) -> bool {
+    bytes.len() == FOOTER && bytes.starts_with(b"TDBTABLE")
+}
+
+/// A log segment's header, as far as its version.
+fn header(len: u64) -> Range<u64> {
+    0..len.min(12)
+}
+
+/// The store's files with such names, and a part of each. A disk lists them in any order.
+fn files(disk: &FaultyDisk, extension: &str, part: fn(u64) -> Range<u64>) -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths = disk.files();
     paths.retain(|path| path.extension().is_some_and(|found| found == extension));
     paths.sort();
-    paths.into_iter().filter_map(|path| Some((path.clone(), disk.contents(&path)?))).collect()
+    paths.into_iter().filter_map(|path| Some((path.clone(), disk.part(&path, part)?))).collect()
 }
 
 /// The version of the manifest in force. No table and no segment of the log may have a higher one.
@@ -84,28 +95,26 @@ pub fn check(disk: &FaultyDisk, dir: &Path) -> Result<u32, String> {
         true => Err(format!("{} has version {version}, the manifest {manifest}", path.display())),
         false => Ok(()),
     };
-    let tables = files(disk, "sst")
-        .into_iter()
-        .filter_map(|(path, bytes)| last_footer(&bytes).map(|footer| (path, number_at(&bytes, footer + 8))));
-    let log = files(disk, "wal").into_iter().filter(|(_, bytes)| bytes.starts_with(b"TIDESWAL"));
-    tables.chain(log.map(|(path, bytes)| (path, number_at(&bytes, 8)))).try_for_each(above)?;
+    let tables = files(disk, "sst", footer).into_iter().filter(|(_, bytes)| is_footer(bytes));
+    let log = files(disk, "wal", header).into_iter().filter(|(_, bytes)| bytes.starts_with(b"TIDESWAL"));
+    tables.chain(log).map(|(path, bytes)| (path, number_at(&bytes, 8))).try_for_each(above)?;
     Ok(manifest)
 }
 
 /// Flips a bit of a table on a copy of the disk: whoever reads all of the table finds it. False: there is no table.
 pub fn damage(disk: &FaultyDisk, random: &mut Random) -> Result<bool, String> {
     let disk = disk.crash(Crash::Kill);
-    let mut tables = files(&disk, "sst");
-    tables.retain(|(_, bytes)| last_footer(bytes).is_some());
+    let mut tables = files(&disk, "sst", footer);
+    tables.retain(|(_, bytes)| is_footer(bytes));
     if tables.is_empty() {
         return Ok(false);
     }
-    let (path, bytes) = &tables[random.below(tables.len() as u64) as usize];
-    let footer = bytes.len() - FOOTER;
-    let table_len = u64::from(number_at(bytes, footer + 24)).min(bytes.len() as u64);
+    let (path, footer) = &tables[random.below(tables.len() as u64) as usize];
+    let len = disk.contents(path).map_or(0, |bytes| bytes.len()) as u64;
+    let table_len = u64::from(number_at(footer, 24)).min(len);
     // Half of them in the footer, which tells of all the rest.
     let most = if random.one_in(2) { table_len.min(LONG_FOOTER) } else { table_len };
-    let at = bytes.len() as u64 - 1 - random.below(most);
+    let at = len - 1 - random.below(most);
     let bit = random.below(8) as u8;
     disk.flip_bit(path, at, bit);
     let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());

@@ -1,5 +1,7 @@
 //! Numbers by a seed: splitmix64, one generator for each purpose, so that a change of one leaves the others.
 
+use tidesdb_simulated::internal::host::splitmix64;
+
 /// A generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -14,11 +16,7 @@ impl Random {
 
     /// Any number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     /// One below `n`.

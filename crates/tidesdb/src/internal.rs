@@ -66,8 +66,8 @@ pub mod env {
 #[doc(hidden)]
 pub mod host {
     pub use crate::host::{
-        run, Clock, Handle, HashMap, HashSet, Instant, Next, Random, Spawn, Step, SystemClock, SystemRandom,
-        SystemThreads, Work,
+        run, splitmix64, Clock, Handle, HashMap, HashSet, Instant, Next, Random, Spawn, Step, SystemClock,
+        SystemRandom, SystemThreads, Work,
     };
 }
 

@@ -34,7 +34,8 @@ impl HeapTrim {
     }
 }
 
-#[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
+// A simulation's second takes some microseconds, and its stores are small.
+#[cfg(all(target_os = "linux", target_env = "gnu", not(any(miri, simulation))))]
 fn trim_allocator() {
     // SAFETY: any thread may call it at any time; it touches no memory that is in use.
     unsafe {
@@ -42,5 +43,5 @@ fn trim_allocator() {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu", not(miri))))]
+#[cfg(not(all(target_os = "linux", target_env = "gnu", not(any(miri, simulation)))))]
 fn trim_allocator() {}

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use generator::{Generator, Gn};
 
+use crate::host::splitmix64;
+
 /// Bytes of a coroutine's stack, in words.
 const STACK: usize = (256 << 10) / size_of::<usize>();
 
@@ -63,6 +65,8 @@ struct Run {
 
 thread_local! {
     static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
+    /// Coroutines that have ended. New ones get their stacks: to map and to clear one takes longer than most live.
+    static STACKS: RefCell<Vec<Generator<'static, (), ()>>> = const { RefCell::new(Vec::new()) };
 }
 
 fn with<T>(use_it: impl FnOnce(&mut Run) -> T) -> Option<T> {
@@ -70,42 +74,43 @@ fn with<T>(use_it: impl FnOnce(&mut Run) -> T) -> Option<T> {
 }
 
 impl Run {
-    /// splitmix64.
     fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.random)
     }
 
     fn below(&mut self, n: usize) -> usize {
         (self.random() % n.max(1) as u64) as usize
     }
 
-    fn in_state(&self, of: impl Fn(&State) -> bool) -> Vec<TaskId> {
-        (0..self.tasks.len()).filter(|&task| of(&self.tasks[task].state)).collect()
+    fn count(&self, of: impl Fn(&State) -> bool) -> usize {
+        self.tasks.iter().filter(|task| of(&task.state)).count()
+    }
+
+    /// One of those in such a state, whichever the seed says.
+    fn any(&mut self, of: impl Fn(&State) -> bool) -> Option<TaskId> {
+        let count = self.count(&of);
+        let which = if count > 0 { self.below(count) } else { return None };
+        (0..self.tasks.len()).filter(|&task| of(&self.tasks[task].state)).nth(which)
     }
 
     /// The coroutine that goes on; `Err`: nobody can.
     fn next(&mut self) -> Result<TaskId, String> {
         loop {
-            let ready = self.in_state(|state| *state == State::Ready);
-            if !ready.is_empty() {
-                return Ok(ready[self.below(ready.len())]);
+            if let Some(ready) = self.any(|state| *state == State::Ready) {
+                return Ok(ready);
             }
-            let yielded = self.in_state(|state| *state == State::Yielded);
+            let yielded = self.count(|state| *state == State::Yielded);
             let ends = self.tasks.iter().filter_map(|task| match task.state {
                 State::Blocked { until, .. } => until,
                 _ => None,
             });
-            let Some(end) = ends.min().or((!yielded.is_empty()).then_some(u64::MAX)) else {
+            let Some(end) = ends.min().or((yielded > 0).then_some(u64::MAX)) else {
                 return Err(self.stuck());
             };
             // Those that look again see what others did meanwhile, or what the time did.
-            self.now_us = match yielded.is_empty() {
-                true => end.max(self.now_us),
-                false => end.min(self.now_us + LOOK_AGAIN_US),
+            self.now_us = match yielded {
+                0 => end.max(self.now_us),
+                _ => end.min(self.now_us + LOOK_AGAIN_US),
             };
             let now = self.now_us;
             for task in &mut self.tasks {
@@ -166,24 +171,26 @@ pub fn run(seed: u64, switch_one_in: u64, main: impl FnOnce() + Send + 'static) 
         };
         let went = catch_unwind(AssertUnwindSafe(|| coroutine.resume()));
         let done = coroutine.is_done();
-        let name = with(|run| {
+        with(|run| {
             run.current = None;
             if done {
                 run.tasks[task].state = State::Done;
                 wake_in(run, join_address(task));
+                if went.is_ok() {
+                    STACKS.with(|stacks| stacks.borrow_mut().push(coroutine));
+                }
             } else {
                 run.tasks[task].coroutine = Some(coroutine);
             }
-            run.tasks[task].name.clone()
         });
         if let Err(panic) = went {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-            failure = Some(format!("{}: {text}", name.unwrap_or_default()));
+            failure = with(|run| format!("{}: {text}", run.tasks[task].name));
             break;
         }
         if task == 0 && done {
-            let left = with(|run| run.in_state(|state| *state != State::Done).len()).unwrap_or(0);
+            let left = with(|run| run.count(|state| *state != State::Done)).unwrap_or(0);
             if left > 0 {
                 failure = with(|run| format!("left when all was closed: {}", run.stuck()));
             }
@@ -204,10 +211,17 @@ pub fn is_running() -> bool {
 
 /// Adds a coroutine.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> TaskId {
-    let coroutine = Gn::new_opt(STACK, move || {
+    let body = move || {
         work();
         generator::done()
-    });
+    };
+    let coroutine = match STACKS.with(|stacks| stacks.borrow_mut().pop()) {
+        Some(mut coroutine) => {
+            coroutine.init_code(body);
+            coroutine
+        }
+        None => Gn::new_opt(STACK, body),
+    };
     with(|run| {
         run.tasks.push(Task {
             name: name.to_string(),
@@ -278,10 +292,9 @@ pub fn wake_all(on: usize) {
 /// Wakes one of those that wait at an address, whichever the seed says.
 pub fn wake_one(on: usize) {
     with(|run| {
-        let waits = run.in_state(|state| matches!(state, State::Blocked { on: at, .. } if *at == on));
-        if !waits.is_empty() {
-            let which = run.below(waits.len());
-            run.tasks[waits[which]].state = State::Ready;
+        let waits = run.any(|state| matches!(state, State::Blocked { on: at, .. } if *at == on));
+        if let Some(task) = waits {
+            run.tasks[task].state = State::Ready;
         }
     });
 }

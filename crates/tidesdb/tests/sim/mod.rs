@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb::internal::db::Db;
+use tidesdb::internal::host::splitmix64;
 use tidesdb::internal::io::{Disk, FaultyDisk};
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Scan, Start};
@@ -30,11 +31,7 @@ pub struct Rng(pub u64);
 
 impl Rng {
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.0)
     }
 
     pub fn below(&mut self, n: u64) -> u64 {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inode::Inode;
-use super::state::{apply, os_error, random, DirChange, FaultyState, WRITER};
+use super::state::{apply, os_error, DirChange, FaultyState, WRITER};
 use super::{Failure, FaultyDisk, Op};
 use crate::error::{Error, Result};
-use crate::host::{Clock, Instant, Random, SystemClock};
+use crate::host::{splitmix64, Clock, Instant, Random, SystemClock};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::Mutex;
 
@@ -69,7 +69,7 @@ impl File for FaultyFile {
                 return Err(os_error(Op::Read, &self.path, libc::EIO))
             }
             Some(Failure::ShortRead) if buf.len() > 1 => {
-                1 + random(&mut state.rng) as usize % (buf.len() - 1)
+                1 + splitmix64(&mut state.rng) as usize % (buf.len() - 1)
             }
             _ => buf.len(),
         };
@@ -84,7 +84,7 @@ impl File for FaultyFile {
             failure = failure.or(Some(libc::ENOSPC));
         }
         let n = match failure {
-            Some(_) => random(&mut state.rng) as usize % (buf.len() + 1),
+            Some(_) => splitmix64(&mut state.rng) as usize % (buf.len() + 1),
             None => buf.len(),
         };
         let n = if matches!(failure, Some(libc::ENOSPC | libc::EDQUOT)) && growth > 0 { 0 } else { n };
@@ -101,8 +101,8 @@ impl File for FaultyFile {
         let failure = state.begin(Op::Sync, &self.path)?;
         match (failure, failure.and_then(Failure::code)) {
             (_, Some(code)) => {
-                let mut rng = random(&mut state.rng);
-                state.inode(self.inode).sync_failed(&mut || random(&mut rng));
+                let mut rng = splitmix64(&mut state.rng);
+                state.inode(self.inode).sync_failed(&mut || splitmix64(&mut rng));
                 Err(os_error(Op::Sync, &self.path, code))
             }
             (Some(Failure::Lie), _) => {
@@ -347,6 +347,6 @@ impl Clock for FaultyDisk {
 
 impl Random for FaultyDisk {
     fn next(&self) -> u64 {
-        random(&mut self.state.lock().rng)
+        splitmix64(&mut self.state.lock().rng)
     }
 }

@@ -16,12 +16,14 @@ mod state;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::fault::{Failure, Fault, Op};
-use self::state::{apply, random, FaultyState, Names};
+use self::state::{apply, FaultyState, Names};
 use super::Disk;
+use crate::host::splitmix64;
 use crate::sync::Mutex;
 
 /// The fate of unsynced changes when the machine dies.
@@ -58,7 +60,7 @@ impl FaultyDisk {
     /// An empty disk (with a root directory); `seed` decides everything random about it.
     pub fn new(seed: u64) -> FaultyDisk {
         let mut rng = seed;
-        random(&mut rng);
+        splitmix64(&mut rng);
         FaultyDisk {
             state: Arc::new(Mutex::new(FaultyState {
                 live: Names::new(),
@@ -175,11 +177,18 @@ impl FaultyDisk {
 
     /// A file's bytes as reads see them.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
+        self.part(path, |len| 0..len)
+    }
+
+    /// The bytes of a file in a range, chosen by the file's length.
+    pub fn part(&self, path: &Path, of: impl FnOnce(u64) -> Range<u64>) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let id = state.live.get(path).copied()?;
         let inode = state.inode(id);
-        let mut bytes = vec![0; usize::try_from(inode.len()).ok()?];
-        inode.read(&mut bytes, 0);
+        let Range { start, end } = of(inode.len());
+        let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
+        let read = inode.read(&mut bytes, start);
+        bytes.truncate(read);
         Some(bytes)
     }
 
@@ -193,7 +202,7 @@ impl FaultyDisk {
     /// numbers.
     pub fn crash(&self, mode: Crash) -> FaultyDisk {
         let mut state = self.state.lock();
-        let seed = random(&mut state.rng);
+        let seed = splitmix64(&mut state.rng);
         let mut rng = seed;
         let mut ops: Vec<u64> = state.pending.iter().map(|p| p.op).collect();
         ops.extend(state.inodes.values().flat_map(|i| i.pending_ops()));
@@ -203,13 +212,13 @@ impl FaultyDisk {
         let (whole, torn) = match mode {
             Crash::Drop => (0, None),
             Crash::Kill | Crash::Keep | Crash::Reorder => (u64::MAX, None),
-            Crash::Prefix => match random(&mut rng) as usize % (ops.len() + 1) {
+            Crash::Prefix => match splitmix64(&mut rng) as usize % (ops.len() + 1) {
                 n if n == ops.len() => (u64::MAX, None),
                 n => (ops[n], None),
             },
             Crash::Tear if ops.is_empty() => (u64::MAX, None),
             Crash::Tear => {
-                let pick = random(&mut rng) as usize;
+                let pick = splitmix64(&mut rng) as usize;
                 let op = if pick & 1 == 0 { ops[ops.len() - 1] } else { ops[(pick >> 1) % ops.len()] };
                 (op, Some(op))
             }
@@ -224,7 +233,7 @@ impl FaultyDisk {
             }
             _ => {
                 let end = match mode {
-                    Crash::Reorder => random(&mut rng) as usize % (state.pending.len() + 1),
+                    Crash::Reorder => splitmix64(&mut rng) as usize % (state.pending.len() + 1),
                     _ => state.pending.iter().take_while(|p| p.op < whole).count(),
                 };
                 for change in &state.pending[..end] {
@@ -239,8 +248,8 @@ impl FaultyDisk {
             .map(|(id, inode)| {
                 let inode = match mode {
                     Crash::Kill => inode.clone(),
-                    Crash::Reorder => inode.after_reordering(&mut || random(&mut rng)),
-                    _ => inode.after_cut(whole, torn, &mut || random(&mut rng)),
+                    Crash::Reorder => inode.after_reordering(&mut || splitmix64(&mut rng)),
+                    _ => inode.after_cut(whole, torn, &mut || splitmix64(&mut rng)),
                 };
                 (*id, inode)
             })

@@ -69,15 +69,6 @@ pub(super) struct FaultyState {
     pub(super) wall_ahead: i64,
 }
 
-pub(super) fn random(state: &mut u64) -> u64 {
-    // splitmix64
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// The name the system call has in errors.
 pub(super) fn name(op: Op) -> &'static str {
     match op {
