@@ -112,7 +112,7 @@ impl<'a> Client<'a> {
         // Values differ from those of an earlier client with the number.
         self.written = transactions.start << 16;
         for at in transactions {
-            if self.world.cut.has(Part::Transaction(self.number as u64, at)) {
+            if self.world.program.cut.has(Part::Transaction(self.number as u64, at)) {
                 continue;
             }
             self.at = at;
@@ -148,7 +148,7 @@ impl<'a> Client<'a> {
 
     pub(crate) fn place(&mut self) -> Result<(Arc<Family>, Place), Failed> {
         let family = self.family()?;
-        let place = (family.id(), key_of(self.random.below(self.world.keys)));
+        let place = (family.id(), key_of(self.random.below(self.world.program.keys)));
         Ok((family, place))
     }
 
@@ -157,13 +157,13 @@ impl<'a> Client<'a> {
         let mut value = format!("{}.{}.", self.number, self.written).into_bytes();
         match self.random.below(40) {
             0 => value.truncate(self.random.below(3) as usize),
-            1 | 2 => value.resize(value.len() + self.random.below(self.world.longest) as usize, b'l'),
+            1 | 2 => value.resize(value.len() + self.random.below(self.world.program.longest) as usize, b'l'),
             _ => {
-                let len = self.random.below(self.world.longest.min(20_000) / 20 + 10) as usize;
+                let len = self.random.below(self.world.program.longest.min(20_000) / 20 + 10) as usize;
                 value.resize(value.len() + len, b'a' + (self.written % 26) as u8);
             }
         }
-        let expires = self.world.expiring && self.random.one_in(3);
+        let expires = self.world.program.expiring && self.random.one_in(3);
         let life = self.random.pick(&[0, 1, 2, 5, 60, 1000]);
         let expiry = if expires { self.world.db.expiry_second() + life } else { 0 };
         Row { value: value.into(), expiry }
@@ -188,7 +188,7 @@ impl<'a> Client<'a> {
         let names = self.world.db.family_names(b"f");
         self.families = names.iter().filter_map(|name| self.world.db.family(name).ok()).collect();
         for statement in 0..1 + self.random.below(MOST_STATEMENTS) {
-            if self.world.cut.has(Part::Statement(self.number as u64, self.at, statement)) {
+            if self.world.program.cut.has(Part::Statement(self.number as u64, self.at, statement)) {
                 continue;
             }
             self.begin_part(1 + statement);
@@ -213,7 +213,7 @@ impl<'a> Client<'a> {
 
     /// `Ok(Err)`: an error that ends the transaction. A duplicate does not.
     fn statement(&mut self, txn: &mut Transaction) -> Result<Result<(), Error>, String> {
-        if self.world.sleepy && self.random.one_in(8) && !self.world.cut.has(Part::Sleep) {
+        if self.world.program.sleepy && self.random.one_in(8) && !self.world.program.cut.has(Part::Sleep) {
             hit("sleep in a transaction");
             simulation::sleep(SLEEP);
         }
@@ -271,7 +271,7 @@ impl<'a> Client<'a> {
 
     fn write(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         let ((family, place), row) = (self.place()?, self.row());
-        if !self.world.counted {
+        if !self.world.program.counted {
             return self.change(txn, &family, place, Some(row), Kind::Put, false);
         }
         // What is missing below REPEATABLE READ is not kept free: an insertion asks again.
@@ -308,12 +308,12 @@ impl<'a> Client<'a> {
     }
 
     fn delete(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
-        let (family, first) = (self.family()?, self.random.below(self.world.keys));
+        let (family, first) = (self.family()?, self.random.below(self.world.program.keys));
         // A queue's rows go one after the other.
         let count = if self.random.one_in(2) { 1 } else { self.random.below(12) };
         for number in first..first + count {
             let place = (family.id(), key_of(number));
-            if self.world.counted && !self.locking_get_of(txn, &family, &place)? {
+            if self.world.program.counted && !self.locking_get_of(txn, &family, &place)? {
                 continue;
             }
             let kind = if self.random.one_in(2) { Kind::Delete } else { Kind::SingleDelete };

@@ -84,11 +84,11 @@ impl<'a> Changer<'a> {
     }
 
     fn name(&mut self) -> Vec<u8> {
-        format!("f{}", self.random.below(self.world.families + 2)).into_bytes()
+        format!("f{}", self.random.below(self.world.program.families() + 2)).into_bytes()
     }
 
     fn options(&mut self) -> FamilyOptions {
-        family_options(&mut self.random, self.world.family_modes)
+        family_options(&mut self.random, self.world.program.family_modes)
     }
 
     fn change(&mut self) -> Result<(), String> {

@@ -7,6 +7,7 @@ use crate::branches::Stage;
 use crate::client::Client;
 use crate::events::hit;
 use crate::model::Commit;
+use crate::program::Leaning;
 use crate::world::sleep_below;
 
 /// The way to an end.
@@ -23,7 +24,10 @@ enum Way {
 impl Client<'_> {
     /// Ends a transaction with these changes.
     pub(crate) fn end(&mut self, mut txn: Transaction, commit: Commit) -> Result<(), String> {
-        let ways = [Way::RollBack, Way::OnePhase, Way::OnePhase, Way::OnePhase, Way::TwoPhase, Way::Xa];
+        let ways = match self.world.program.leaning {
+            Leaning::Undone => [Way::TwoPhase; 6],
+            _ => [Way::RollBack, Way::OnePhase, Way::OnePhase, Way::OnePhase, Way::TwoPhase, Way::Xa],
+        };
         if txn.is_spilled() {
             hit("spilled transaction");
         }
@@ -70,12 +74,14 @@ impl Client<'_> {
             hit("prepared for later");
             sleep_below(&mut self.random, 10_000);
         }
-        if world.detached && writes && self.random.one_in(3) {
+        if world.program.detached && writes && self.random.one_in(3) {
             // Its connection is gone.
             hit("left to others");
             return Ok(());
         }
-        if self.random.one_in(4) {
+        let is_undone =
+            self.random.one_in(4) || (world.program.leaning == Leaning::Undone && !self.random.one_in(10));
+        if is_undone {
             hit("rollback of a prepared transaction");
             return self.undo_prepared(txn, &xid);
         }

@@ -9,6 +9,7 @@ use crate::faults::Area;
 
 /// Kinds of events of clients, upkeep and crashes.
 const KINDS: &[&str] = &[
+    "another's store refused",
     "backup",
     "backup opened beside its store",
     "backup stopped",
@@ -60,10 +61,12 @@ const KINDS: &[&str] = &[
     "load given up",
     "locks traded for a table's",
     "log failed",
+    "log file removed",
     "log synced by hand",
     "merge",
     "merge by hand",
     "move between transactions",
+    "older copy refused",
     "opened for reading only",
     "options changed",
     "pair of put and deletion dropped",

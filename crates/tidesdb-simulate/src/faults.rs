@@ -45,8 +45,8 @@ impl Area {
 pub enum Mood {
     /// Nothing fails.
     Sound,
-    /// Calls fail, of one part of the store or of all.
-    Failing(Option<Area>),
+    /// Calls fail, of one part of the store or of all, and of one kind or of all: the rare ones come only after many others.
+    Failing(Option<Area>, Option<Op>),
     /// Calls find no room.
     Full(Option<Area>),
     /// Syncs of one part, or of all, do nothing and say that they did.
@@ -58,7 +58,8 @@ impl Mood {
     pub fn of(random: &mut Random) -> Mood {
         let area = (!random.one_in(4)).then(|| random.pick(&Area::ALL));
         match random.below(12) {
-            0 | 1 => Mood::Failing(area),
+            0 => Mood::Failing(area, None),
+            1 => Mood::Failing(area, random.one_in(2).then(|| random.pick(&CALLS))),
             2 | 3 => Mood::Full(area),
             4 | 5 => Mood::Lying(area),
             _ => Mood::Sound,
@@ -103,6 +104,22 @@ impl std::fmt::Debug for Moment {
 #[derive(Debug)]
 pub struct Faults(Mutex<State>);
 
+/// Calls that can fail by themselves.
+const CALLS: [Op; 12] = [
+    Op::Open,
+    Op::Create,
+    Op::Read,
+    Op::Write,
+    Op::Sync,
+    Op::Remove,
+    Op::Remove,
+    Op::Rename,
+    Op::SyncDir,
+    Op::Allocate,
+    Op::List,
+    Op::Len,
+];
+
 /// Calls that find no room on a full disk.
 fn takes_room(op: Op) -> bool {
     matches!(op, Op::Write | Op::Allocate | Op::Create | Op::SetLen | Op::Rename)
@@ -112,7 +129,10 @@ impl Faults {
     /// None, until some are allowed.
     pub fn new(mood: Mood, seed: u64) -> Faults {
         let mut random = Random::new(seed, 4);
-        let one_in = random.pick(&[4, 30, 200]);
+        let one_in = random.pick(match mood {
+            Mood::Failing(_, Some(_)) => &[1, 4, 30],
+            _ => &[4, 30, 200],
+        });
         Faults(Mutex::new(State { mood, random, one_in, left: 0, hits: 0, moment: None }))
     }
 
@@ -130,9 +150,10 @@ impl Faults {
         let area = Area::of(path);
         let failure = self.with(|state| {
             let (of, failures): (_, &[Failure]) = match state.mood {
-                Mood::Failing(of) if op == Op::Read => (of, &[Failure::Eio, Failure::ShortRead]),
-                Mood::Failing(of) if op == Op::Open => (of, &[Failure::Eio, Failure::Emfile]),
-                Mood::Failing(of) => (of, &[Failure::Eio]),
+                Mood::Failing(_, Some(only)) if only != op => return None,
+                Mood::Failing(of, _) if op == Op::Read => (of, &[Failure::Eio, Failure::ShortRead]),
+                Mood::Failing(of, _) if op == Op::Open => (of, &[Failure::Eio, Failure::Emfile]),
+                Mood::Failing(of, _) => (of, &[Failure::Eio]),
                 Mood::Full(of) if takes_room(op) => (of, &[Failure::Enospc, Failure::Edquot]),
                 Mood::Lying(of) if matches!(op, Op::Sync | Op::SyncDir) => (of, &[Failure::Lie]),
                 _ => return None,
@@ -160,6 +181,9 @@ impl Faults {
 
     /// A call comes.
     pub fn call(&self, op: Op, path: &Path) {
+        if op == Op::Remove && Area::of(path) == Area::Log {
+            events::hit("log file removed");
+        }
         self.come(|occasion| match occasion {
             Occasion::Call => true,
             Occasion::CallOf(of, area) => of == op && area == Area::of(path),

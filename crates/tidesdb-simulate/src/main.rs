@@ -23,6 +23,7 @@ mod model;
 #[cfg(mutants)]
 mod mutants;
 mod options;
+mod owner;
 mod program;
 mod random;
 mod reading;

@@ -106,7 +106,7 @@ impl Client<'_> {
     pub(crate) fn locking_scan(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         hit("locking scan");
         let (family, (life, from)) = self.place()?;
-        let to = key_of(self.random.below(self.world.keys));
+        let to = key_of(self.random.below(self.world.program.keys));
         let own = self.own.keys().filter(|(of, _)| *of == life).map(|(_, key)| key.clone());
         let unknown = own.collect();
         let mode = self.random.pick(&[ReadMode::Shared, ReadMode::Exclusive]);

@@ -21,12 +21,12 @@ const CALLS: u64 = 150;
 pub type Open<'a> = &'a dyn Fn(&FaultyDisk, &Arc<Faults>) -> Result<Arc<Db>, Error>;
 
 /// A call of an opening, at which it dies: any, or one next to the manifest's change.
-fn moment(disk: &FaultyDisk, random: &mut Random, open: Open<'_>) -> u64 {
+fn moment(disk: &FaultyDisk, random: &mut Random, open_copy: Open<'_>) -> u64 {
     if !random.one_in(4) {
         return 1 + random.below(CALLS);
     }
     let copy = disk.crash(Crash::Kill);
-    drop(open(&copy, &Arc::new(Faults::none())));
+    drop(open_copy(&copy, &Arc::new(Faults::none())));
     let renamed = copy.history().iter().position(|op| *op == Op::Rename).unwrap_or_default() as u64;
     hit("crash at a change of manifests");
     renamed + random.below(4)
@@ -39,6 +39,7 @@ pub fn open(
     mut disk: FaultyDisk,
     random: &mut Random,
     open: Open<'_>,
+    open_copy: Open<'_>,
 ) -> Result<(FaultyDisk, Arc<Db>), String> {
     loop {
         formats::check(&disk, Path::new(DIR))?;
@@ -47,14 +48,14 @@ pub fn open(
         }
         if random.one_in(2) {
             hit("crash in a recovery");
-            disk.crash_at(moment(&disk, random, open));
+            disk.crash_at(moment(&disk, random, open_copy));
             drop(open(&disk, &Arc::new(Faults::none())));
             // What the death of the process alone left is in the page cache: a power cut may take it.
             let crashes = if crash == Crash::Kill { &[Crash::Kill][..] } else { &Crash::ALL };
             disk = disk.crash(random.pick(crashes));
             continue;
         }
-        let mood = random.pick(&[Mood::Failing(None), Mood::Full(None)]);
+        let mood = random.pick(&[Mood::Failing(None, None), Mood::Full(None)]);
         let faults = Arc::new(Faults::new(mood, random.next()));
         faults.allow(1);
         match open(&disk, &faults) {

@@ -23,7 +23,8 @@ use crate::faults::{Area, Faults, Mood, Occasion};
 use crate::formats::{self, Formats};
 use crate::history::{History, Owed};
 use crate::load::Loader;
-use crate::program::{Amount, Program, Work};
+use crate::owner::{self, Memory};
+use crate::program::{Amount, Leaning, Program, Work};
 use crate::random::Random;
 use crate::world::{content_of, sleep_below, CertainMode, World};
 use crate::{clocks, coordinator, host, options, recovery, watcher};
@@ -40,6 +41,8 @@ struct Crashed {
     owed: Owed,
     /// The prepared transactions a moment later: some had begun meanwhile.
     begun: Branches,
+    /// What the store's owner knew of it.
+    memory: Memory,
     crash: Crash,
     /// A sync had done nothing: a power cut takes anything.
     lied: bool,
@@ -69,7 +72,7 @@ impl Program {
     /// Runs it; what went wrong, and the steps that it took.
     pub fn run(&self) -> (Result<(), String>, u64) {
         host::right_wall();
-        let (program, wrong) = (self.clone(), Wrong::default());
+        let (program, wrong) = (Program { memory: Memory::default(), ..self.clone() }, Wrong::default());
         let told = Arc::clone(&wrong);
         let switches = if self.cut.has(Part::Switches) { 0 } else { self.switch_one_in };
         let ended = simulation::run(self.seed, switches, move || note(&told, program.life()));
@@ -85,7 +88,13 @@ impl Program {
         least_format: FormatVersion,
     ) -> Result<Arc<Db>, Error> {
         let world = host::world(SwitchingDisk::over(disk, faults));
-        Db::open_on(world, DIR, Options { least_format, ..self.options.clone() }, None).map(Arc::new)
+        let options = Options { least_format, ..self.options.clone() };
+        if !self.owned {
+            return Db::open_on(world, DIR, options, None).map(Arc::new);
+        }
+        let db = Db::open_on(world, DIR, self.memory.given_to(options), None)?;
+        self.memory.note(&db);
+        Ok(Arc::new(db))
     }
 
     /// Not the first opening.
@@ -147,17 +156,9 @@ impl Program {
             db,
             history,
             mode: CertainMode::new(self.options.sync_mode),
-            families: self.family_options.len() as u64,
-            keys: self.keys,
-            longest: self.longest,
-            counted: self.counted,
-            expiring: self.expiring,
-            family_modes: self.family_modes,
-            detached: self.detached,
-            sleepy: self.sleepy,
+            program: self.clone(),
             in_vain: self.waits_in_vain(),
             faults: Arc::clone(faults),
-            cut: self.cut.clone(),
         })
     }
 
@@ -235,15 +236,15 @@ impl Program {
             _ => (Occasion::Call, 1 << (2 + random.below(11))),
         };
         let (disk, told, left) = (disk.clone(), Arc::clone(&world.faults), Arc::clone(&crashed));
-        let history = Arc::clone(&world.history);
+        let (history, memory) = (Arc::clone(&world.history), self.memory.clone());
         world.faults.after(occasion, random.below(most), move || {
             hit(name_of(crash));
-            let owed = history.owed(crash == Crash::Kill);
+            let (owed, memory) = (history.owed(crash == Crash::Kill), memory.of_copy());
             let disk = disk.crash(crash);
             // Others may have gone on between the two.
             let begun = history.owed(true).branches;
             disk.set_capacity(None);
-            let crashed = Crashed { disk, owed, begun, crash, lied: told.lied() };
+            let crashed = Crashed { disk, owed, begun, memory, crash, lied: told.lied() };
             *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(crashed);
         });
         crashed
@@ -292,6 +293,23 @@ impl Program {
         Ok(())
     }
 
+    /// A copy from before the store was last opened is no store of its owner's any more, nor of anybody else.
+    fn check_refused(&self, disk: &FaultyDisk) -> Result<(), String> {
+        let open = |program: &Program| {
+            let opened =
+                program.open_with(&disk.crash(Crash::Kill), &Arc::new(Faults::none()), FormatVersion::One);
+            opened.map(drop)
+        };
+        let to_another = Program { options: owner::another(&self.options), owned: false, ..self.clone() };
+        for (program, event) in [(self, "older copy refused"), (&to_another, "another's store refused")] {
+            match open(program) {
+                Err(Error::Busy(_)) => hit(event),
+                other => return Err(format!("{event}: {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
     fn promises(&self, sound: bool) -> Promises {
         Promises { counted: self.counted, expiring: self.expiring, sound }
     }
@@ -300,6 +318,7 @@ impl Program {
     fn read_only(&self, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         hit("opened for reading only");
         let options = Options { read_only: true, ..self.options.clone() };
+        let options = if self.owned { self.memory.given_to(options) } else { options };
         let world = host::world(SwitchingDisk::over(disk, &Arc::new(Faults::none())));
         let db = Db::open_on(world, DIR, options, None).map_err(|error| error.to_string())?;
         check_listed(&db, history)?;
@@ -324,15 +343,36 @@ impl Program {
     }
 
     fn after_crash(&self, crashed: Crashed, history: &History) -> Result<(), String> {
-        let Crashed { disk, owed, begun, crash, lied } = crashed;
-        let told = |what: String| format!("after {}: {what}", name_of(crash));
-        if lied && crash != Crash::Kill {
-            return self.after_lie(&disk, history).map_err(told);
+        let told = |what: String| format!("after {}: {what}", name_of(crashed.crash));
+        // What a lie left is no store for sure.
+        if self.owned && !crashed.lied {
+            self.check_refused(&crashed.disk).map_err(told)?;
         }
+        let of_copy = Program { memory: crashed.memory.clone(), ..self.clone() };
+        match crashed.lied && crashed.crash != Crash::Kill {
+            true => of_copy.after_lie(&crashed.disk, history).map_err(told),
+            false => of_copy.go_on(crashed, history),
+        }
+    }
+
+    /// The program on a copy of the store: the owner does not remember what it does there.
+    fn of_copy(&self) -> Program {
+        Program { memory: self.memory.of_copy(), ..self.clone() }
+    }
+
+    /// The store goes on from what a crash left.
+    fn go_on(&self, crashed: Crashed, history: &History) -> Result<(), String> {
+        let Crashed { disk, owed, begun, crash, lied, .. } = crashed;
+        let told = |what: String| format!("after {}: {what}", name_of(crash));
         let mut random = Random::new(self.seed, 5);
+        if self.owned && random.one_in(4) {
+            self.memory.forget();
+        }
         let least = self.formats().later();
         let open = |disk: &FaultyDisk, faults: &Arc<Faults>| self.open_with(disk, faults, least);
-        let (disk, db) = recovery::open(crash, disk, &mut random, &open).map_err(told)?;
+        let open_copy =
+            |disk: &FaultyDisk, faults: &Arc<Faults>| self.of_copy().open_with(disk, faults, least);
+        let (disk, db) = recovery::open(crash, disk, &mut random, &open, &open_copy).map_err(told)?;
         self.check_formats(&disk).map_err(told)?;
         for info in db.families() {
             db.verify(&info.family).map_err(|error| told(format!("verification: {error}")))?;
@@ -345,7 +385,7 @@ impl Program {
         history.branches(|all| all.keep(&listed));
         if !lied && random.one_in(2) {
             // What an opening has found is durable.
-            let again = self.open(&disk.crash(Crash::Drop)).map_err(told)?;
+            let again = self.of_copy().open(&disk.crash(Crash::Drop)).map_err(told)?;
             let compared = check_listed(&again, history)
                 .and_then(|()| content_of(&again))
                 .and_then(|content| history.compare(&content));
@@ -410,18 +450,20 @@ fn check_listed(db: &Db, history: &History) -> Result<(), String> {
 /// Flushes, merges, syncs and counts from time to time.
 fn maintain(world: &World, seed: u64, rounds: u64) -> Result<(), String> {
     let mut random = Random::new(seed, 3);
+    let piled = world.program.leaning == Leaning::Piled;
     for _ in 0..rounds {
-        sleep_below(&mut random, 10_000);
+        sleep_below(&mut random, if piled { 4_000 } else { 10_000 });
         let last = world.history.last_answered();
         let family = world.some_family(&mut random);
-        match (random.below(6), family) {
+        let kind = if piled { 5 } else { random.below(6) };
+        match (kind, family) {
             (0 | 1, Some(family)) => {
                 if world.db.compact(&family).is_ok() {
                     hit("merge by hand");
                 }
             }
             // A mistake of the count would be corrected.
-            (2, Some(family)) if !world.expiring && !world.counted => {
+            (2, Some(family)) if !world.program.expiring && !world.program.counted => {
                 if world.db.count_rows(&family, &|| false).is_ok() {
                     hit("rows counted by a scan");
                 }

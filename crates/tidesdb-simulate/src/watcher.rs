@@ -37,7 +37,7 @@ fn watch(world: &World, txn: &mut Transaction, random: &mut Random, looks: u64) 
         sleep_below(random, 25_000);
         txn.statement_begin(false, std::time::Duration::ZERO)?;
         let Some(family) = world.some_family(random) else { continue };
-        let (life, from) = (family.id(), key_of(random.below(world.keys)));
+        let (life, from) = (family.id(), key_of(random.below(world.program.keys)));
         let looked = match random.one_in(3) {
             true => txn.get(&family, &from, ReadMode::Snapshot).map(|value| {
                 let second = world.second(txn, ReadMode::Snapshot);

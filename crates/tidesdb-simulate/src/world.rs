@@ -10,11 +10,11 @@ use tidesdb_simulated::internal::txn::cursor::{Scan, Start};
 use tidesdb_simulated::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb_simulated::{simulation, Error, SyncMode, TransactionOptions};
 
-use crate::cut::Cut;
 use crate::events::hit;
 use crate::faults::Faults;
 use crate::history::History;
 use crate::model::{Commit, Content, Found, Life, Names, Rows};
+use crate::program::Program;
 use crate::random::Random;
 
 /// Longest wait for a lock or for room.
@@ -29,28 +29,12 @@ pub struct World {
     pub history: Arc<History>,
     /// How durable an acknowledged commit is.
     pub mode: CertainMode,
-    /// Families whose names clients use.
-    pub families: u64,
-    /// Keys of a family.
-    pub keys: u64,
-    /// Longest value, in bytes.
-    pub longest: u64,
-    /// Each change tells whether its row is new: the counts of rows are exact.
-    pub counted: bool,
-    /// Some rows expire.
-    pub expiring: bool,
-    /// Some families have a sync mode of their own.
-    pub family_modes: bool,
-    /// Some transactions are left to others to decide.
-    pub detached: bool,
-    /// Clients sleep in transactions.
-    pub sleepy: bool,
+    /// The program of the run.
+    pub program: Program,
     /// A wait may end with its time.
     pub in_vain: bool,
     /// Faults of the disk.
     pub faults: Arc<Faults>,
-    /// Parts of the program that are left out.
-    pub cut: Cut,
 }
 
 impl World {
@@ -89,7 +73,7 @@ impl World {
     /// Families whose own mode makes each of their commits durable.
     fn synced_families(&self) -> BTreeSet<Life> {
         let mut synced = BTreeSet::new();
-        if self.family_modes {
+        if self.program.family_modes {
             let families = self.db.families().into_iter().map(|info| info.family);
             let of_mode = families.filter(|family| family.options().sync_mode == Some(SyncMode::Full));
             synced.extend(of_mode.map(|family| family.id()));
