@@ -43,6 +43,8 @@ pub struct Client<'a> {
     /// The newest commit that was answered when the transaction began: its snapshots are no older.
     pub(crate) floor: u64,
     savepoints: Vec<(SavepointId, BTreeMap<Place, Value>)>,
+    /// The second of the snapshot's view.
+    second: Option<u64>,
     pub(crate) options: TransactionOptions,
 }
 
@@ -103,6 +105,7 @@ impl<'a> Client<'a> {
             kept: Vec::new(),
             floor: 0,
             savepoints: Vec::new(),
+            second: None,
             options: TransactionOptions::default(),
         }
     }
@@ -184,7 +187,7 @@ impl<'a> Client<'a> {
         self.floor = self.world.history.last_answered();
         txn.begin(self.options).map_err(|error| format!("begin: {error}"))?;
         txn.set_lock_timeout(Some(PATIENCE));
-        (self.own, self.locked, self.kept, self.savepoints) = Default::default();
+        (self.own, self.locked, self.kept, self.savepoints, self.second) = Default::default();
         let names = self.world.db.family_names(b"f");
         self.families = names.iter().filter_map(|name| self.world.db.family(name).ok()).collect();
         for statement in 0..1 + self.random.below(MOST_STATEMENTS) {
@@ -295,7 +298,13 @@ impl<'a> Client<'a> {
     fn insert(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         let ((family, place), row) = (self.place()?, self.row());
         let own = self.own.get(&place).cloned();
-        self.change(txn, &family, place.clone(), Some(row), Kind::Insert, false)?;
+        let inserted = self.change(txn, &family, place.clone(), Some(row), Kind::Insert, false);
+        if matches!(inserted, Err(Failed::Store(Error::Duplicate)))
+            && txn.get(&family, &place.1, ReadMode::Latest)?.is_none()
+        {
+            return Err(Failed::Wrong(format!("a duplicate of {:?}, which is not there", place.1)));
+        }
+        inserted?;
         let second = self.world.second(txn, ReadMode::Latest);
         if own.as_ref().is_some_and(|own| own.as_ref().is_some_and(|row| row.lives(second))) {
             return Err(Failed::Wrong(format!("an insert over an own row of {:?} succeeded", place.1)));
@@ -320,6 +329,23 @@ impl<'a> Client<'a> {
             self.change(txn, &family, place, None, kind, false)?;
         }
         Ok(())
+    }
+
+    /// The view of a transaction's snapshot keeps its second.
+    pub(crate) fn check_second(&mut self, txn: &Transaction) -> Result<(), Failed> {
+        if self.options.isolation < Isolation::RepeatableRead {
+            return Ok(());
+        }
+        let second = txn.seen_second(ReadMode::Snapshot);
+        match (self.second, second) {
+            (Some(before), Some(now)) if before != now => {
+                Err(Failed::Wrong(format!("its view was of second {before}, and is of {now}")))
+            }
+            _ => {
+                self.second = self.second.or(second);
+                Ok(())
+            }
+        }
     }
 
     fn savepoint(&mut self, txn: &mut Transaction) -> Result<(), Failed> {

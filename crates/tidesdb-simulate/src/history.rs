@@ -52,6 +52,8 @@ struct State {
     commits: Vec<Commit>,
     /// The families' names after each change of the dictionary, by its place.
     names: BTreeMap<u64, Names>,
+    /// Places of changes of the dictionary that ended with an error: the store shows them after an opening, not before.
+    unshown: BTreeSet<u64>,
     /// Where families were kept from older snapshots: their rows from before conflict with none.
     bumps: BTreeSet<(Life, u64)>,
     reads: Vec<Read>,
@@ -112,6 +114,8 @@ impl History {
             state.names.insert(seq, names);
             if is_answered {
                 state.durable.insert(seq);
+            } else {
+                state.unshown.insert(seq);
             }
         });
     }
@@ -175,6 +179,12 @@ impl History {
         })
     }
 
+    /// Whether rows with an expiry were committed.
+    pub fn has_expiring(&self) -> bool {
+        let expires = |commit: &Commit| commit.writes.values().flatten().any(|row| row.expiry > 0);
+        self.with(|state| state.commits.iter().any(expires))
+    }
+
     /// Checks all that was recorded; what is wrong.
     pub fn check(&self) -> Result<(), String> {
         self.with(|state| {
@@ -194,30 +204,14 @@ impl History {
     /// The places after which the store was as `content` says, the first and the last. None that must be there may be
     /// missing.
     pub fn place_of(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
+        self.with(|state| state.place_of(content, owed, |_| true))
+    }
+
+    /// The same of a store that is open since: changes of the dictionary that failed are not shown there.
+    pub fn place_of_shown(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
         self.with(|state| {
-            state.sort();
-            let mut places: BTreeSet<u64> = state.commits.iter().map(|commit| commit.seq).collect();
-            places.extend(state.names.keys());
-            places.insert(0);
-            let (mut lives, mut commits) = (Lives::new(), state.commits.iter().peekable());
-            let mut found: Option<(u64, u64)> = None;
-            let (mut least, none) = (String::new(), Names::new());
-            for seq in places {
-                while let Some(commit) = commits.next_if(|commit| commit.seq <= seq) {
-                    apply(&mut lives, &commit.writes);
-                }
-                if seq < owed.upto {
-                    continue;
-                }
-                let names = names_at(&state.names, seq).unwrap_or(&none);
-                if is_content(&lives, names, content) {
-                    found = Some((found.map_or(seq, |(first, _)| first), seq));
-                } else if least.is_empty() {
-                    least = difference(&lives, names, content);
-                }
-            }
-            let why = format!("the rows after a crash are those of no place from {} on; {least}", owed.upto);
-            found.ok_or(why)
+            let unshown = state.unshown.clone();
+            state.place_of(content, owed, |seq| !unshown.contains(&seq))
         })
     }
 
@@ -248,6 +242,39 @@ impl History {
 }
 
 impl State {
+    fn place_of(
+        &mut self,
+        content: &Content,
+        owed: &Owed,
+        is_shown: impl Fn(u64) -> bool,
+    ) -> Result<(u64, u64), String> {
+        self.sort();
+        let mut names = self.names.clone();
+        names.retain(|seq, _| is_shown(*seq));
+        let mut places: BTreeSet<u64> = self.commits.iter().map(|commit| commit.seq).collect();
+        places.extend(names.keys());
+        places.insert(0);
+        let (mut lives, mut commits) = (Lives::new(), self.commits.iter().peekable());
+        let mut found: Option<(u64, u64)> = None;
+        let (mut least, none) = (String::new(), Names::new());
+        for seq in places {
+            while let Some(commit) = commits.next_if(|commit| commit.seq <= seq) {
+                apply(&mut lives, &commit.writes);
+            }
+            if seq < owed.upto {
+                continue;
+            }
+            let names = names_at(&names, seq).unwrap_or(&none);
+            if is_content(&lives, names, content) {
+                found = Some((found.map_or(seq, |(first, _)| first), seq));
+            } else if least.is_empty() {
+                least = difference(&lives, names, content);
+            }
+        }
+        let why = format!("the rows after a crash are those of no place from {} on; {least}", owed.upto);
+        found.ok_or(why)
+    }
+
     fn check_frozen(&self, frozen: &Frozen) -> Result<(), String> {
         let mut lives = self.lives_at(frozen.seq);
         for xid in &frozen.committed {

@@ -24,6 +24,7 @@ pub struct Loader<'a> {
     world: &'a World,
     random: Random,
     made: u64,
+    wrong: Option<String>,
 }
 
 type Loaded = BTreeMap<Vec<u8>, Row>;
@@ -31,7 +32,7 @@ type Loaded = BTreeMap<Vec<u8>, Row>;
 impl<'a> Loader<'a> {
     /// By a seed.
     pub fn new(world: &'a World, seed: u64) -> Loader<'a> {
-        Loader { world, random: Random::new(seed, 300), made: 0 }
+        Loader { world, random: Random::new(seed, 300), made: 0, wrong: None }
     }
 
     /// So many families.
@@ -50,6 +51,7 @@ impl<'a> Loader<'a> {
                 self.world.met(&error).map_err(|what| format!("bulk load: {what}"))?;
             }
             ended.map_err(|error| format!("end of a bulk load: {error}"))?;
+            self.wrong.take().map_or(Ok(()), Err)?;
         }
         Ok(())
     }
@@ -62,7 +64,9 @@ impl<'a> Loader<'a> {
         let is_index = self.random.one_in(2);
         view.begin(TransactionOptions { oldest_view: true, ..TransactionOptions::default() })?;
         view.statement_begin(false, Duration::ZERO)?;
+        let held = world.views.now();
         let (rows, range) = self.rows(view, &family)?;
+        self.check_second(view, &held);
         self.made += 1;
         let into = format!("{}{}", if is_index { 'i' } else { 't' }, self.made).into_bytes();
         let options = family_options(&mut self.random, false);
@@ -95,6 +99,19 @@ impl<'a> Loader<'a> {
             world.history.ordered(Commit { seq, kept: vec![range], kind, ..Commit::default() });
         }
         Ok(())
+    }
+
+    /// Every row that some view still sees is among those read: the second is none later than theirs.
+    fn check_second(&mut self, view: &Transaction, held: &BTreeMap<u64, u64>) {
+        let Some(second) = view.seen_second(ReadMode::Snapshot) else { return };
+        let now = self.world.views.now();
+        let still = held.iter().filter(|(number, second)| now.get(number) == Some(second));
+        if let Some((number, of_watcher)) =
+            still.min_by_key(|(_, second)| **second).filter(|(_, s)| **s < second)
+        {
+            let what = format!("a bulk load reads at second {second}, and watcher {number} at {of_watcher}");
+            self.wrong.get_or_insert(what);
+        }
     }
 
     /// All rows of the family with their expiries; nobody changes them before the load's end.

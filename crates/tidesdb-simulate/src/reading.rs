@@ -44,6 +44,7 @@ impl Client<'_> {
         }
         let (family, place) = self.place()?;
         let got = self.read(txn, &family, &place.1, ReadMode::Snapshot)?;
+        self.check_second(txn)?;
         if self.expect_own(&place, &got)? {
             return Ok(());
         }
@@ -80,6 +81,7 @@ impl Client<'_> {
         let (family, (life, from)) = self.place()?;
         let scan = scan_from(&from, ReadMode::Snapshot, 0);
         let rows = read_rows(&self.world.db, txn, &family, &scan, || {})?;
+        self.check_second(txn)?;
         if !rows.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(Failed::Wrong(format!("a scan of {} is not in order", from.escape_ascii())));
         }

@@ -26,7 +26,7 @@ use crate::load::Loader;
 use crate::owner::{self, Memory};
 use crate::program::{Amount, Leaning, Program, Work};
 use crate::random::Random;
-use crate::world::{content_of, sleep_below, CertainMode, World};
+use crate::world::{content_of, sleep_below, CertainMode, Views, World};
 use crate::{clocks, coordinator, host, options, recovery, watcher};
 
 /// The store's directory.
@@ -159,6 +159,7 @@ impl Program {
             program: self.clone(),
             in_vain: self.waits_in_vain(),
             faults: Arc::clone(faults),
+            views: Views::default(),
         })
     }
 
@@ -255,7 +256,8 @@ impl Program {
         hit("log failed");
         let owed = history.owed(true);
         let told = |what: String| format!("after a failure of the log: {what}");
-        history.place_of(&content_of(&db)?, &owed).map_err(told)?;
+        let told_open = |what: String| format!("while the store is open after a failure of the log: {what}");
+        history.place_of_shown(&content_of(&db)?, &owed).map_err(told_open)?;
         // It says that it was none.
         drop(Arc::into_inner(db).map(Db::close));
         let db = self.open(&disk.crash(Crash::Kill)).map_err(told)?;
@@ -278,11 +280,15 @@ impl Program {
         let one_in = random.pick(&[1, 1, 2]);
         let left = decide_some(&db, history, &mut random, one_in)?;
         settle(&db, history, self.promises(self.mood == Mood::Sound))?;
+        let second = history.has_expiring().then(|| db.expiry_second());
         close(db, disk, DIR, left.is_empty(), self.mood == Mood::Sound)?;
         if random.one_in(6) {
             self.read_only(disk, history).map_err(|what| format!("opened for reading only: {what}"))?;
         }
         let db = self.open(disk)?;
+        if second.is_some_and(|second| db.expiry_second() < second) {
+            return Err(format!("after a clean end it is {}, and was {second:?}", db.expiry_second()));
+        }
         let compared = content_of(&db).and_then(|content| history.compare(&content));
         compared.map_err(|what| format!("after a clean end: {what}"))?;
         self.restarted(db, disk, history, &mut random)?;

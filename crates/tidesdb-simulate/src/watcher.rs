@@ -16,7 +16,8 @@ use crate::world::{read_rows, scan_from, sleep_below, World};
 pub fn work(world: &World, seed: u64, number: u64, looks: u64) -> Result<(), String> {
     let mut random = Random::new(seed, 700 + number);
     let mut txn = world.db.transaction();
-    let watched = watch(world, &mut txn, &mut random, looks);
+    let watched = watch(world, &mut txn, &mut random, (number, looks));
+    world.views.set(number, None);
     if let Err(error) = watched {
         world.met(&error).map_err(|what| format!("watcher {number}: {what}"))?;
     }
@@ -24,7 +25,12 @@ pub fn work(world: &World, seed: u64, number: u64, looks: u64) -> Result<(), Str
     txn.rollback().map_err(|error| format!("rollback of a watcher: {error}"))
 }
 
-fn watch(world: &World, txn: &mut Transaction, random: &mut Random, looks: u64) -> Result<(), Error> {
+fn watch(
+    world: &World,
+    txn: &mut Transaction,
+    random: &mut Random,
+    (number, looks): (u64, u64),
+) -> Result<(), Error> {
     let isolation = random.pick(&[Isolation::RepeatableRead, Isolation::Snapshot, Isolation::Serializable]);
     let by = "a watcher";
     sleep_below(random, 10_000);
@@ -68,6 +74,9 @@ fn watch(world: &World, txn: &mut Transaction, random: &mut Random, looks: u64) 
             // The family is newer, or gone; the snapshot goes on.
             Err(error @ (Error::SnapshotTooOld | Error::NoSuchFamily(_))) => drop(world.met(&error)),
             looked => looked?,
+        }
+        if let Some(second) = txn.seen_second(ReadMode::Snapshot) {
+            world.views.set(number, Some(second));
         }
         txn.statement_end();
     }

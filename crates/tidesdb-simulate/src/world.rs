@@ -1,6 +1,6 @@
 //! What the coroutines of a run share: the store, the history, and what they may promise themselves of a commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,28 @@ pub struct World {
     pub in_vain: bool,
     /// Faults of the disk.
     pub faults: Arc<Faults>,
+    /// Views that are held open.
+    pub views: Views,
+}
+
+/// Views that are held open, with the second of each.
+#[derive(Debug, Default)]
+pub struct Views(Mutex<BTreeMap<u64, u64>>);
+
+impl Views {
+    /// The views now.
+    pub fn now(&self) -> BTreeMap<u64, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The view of this number sees rows by this second; `None`: it ends.
+    pub fn set(&self, number: u64, second: Option<u64>) {
+        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match second {
+            Some(second) => views.insert(number, second),
+            None => views.remove(&number),
+        };
+    }
 }
 
 impl World {

@@ -40,7 +40,8 @@ pub(crate) fn look(entry: &Entry<'_>, now: impl FnOnce() -> u64) -> Seen {
         return Seen { live, expiry: 0 };
     }
     let expiry = expiry_of(entry);
-    Seen { live: expiry > now(), expiry }
+    let second = now();
+    Seen { live: expiry > second || (expiry == second && mutant::is(Mutant::LivesThroughSecond)), expiry }
 }
 
 /// Looks at an entry ([`look`]), and appends the caller's value to `out` if it is live.
@@ -63,6 +64,16 @@ fn after_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
     match stored.get(EXPIRY_LEN..) {
         Some(value) if kind.has_expiry() => value,
         _ => stored,
+    }
+}
+
+/// The entry as one without an expiry, for planted faults.
+pub(crate) fn without_expiry(entry: Entry<'_>) -> Entry<'_> {
+    match entry.kind.has_expiry() {
+        true => {
+            Entry::new(entry.seq, Kind::PUT.marked_may_overwrite(), after_expiry(entry.kind, entry.stored()))
+        }
+        false => entry,
     }
 }
 

@@ -97,6 +97,7 @@ pub fn compact(
     done.bytes_read = inputs.iter().chain(&overlaps).map(|table| table.meta().len).sum();
     let generation = inputs.iter().map(|table| table.generation).max().unwrap_or(0);
     let mut iterators: Vec<Box<dyn VersionIterator>> = Vec::new();
+    let (inputs, overlaps) = (without_expired(inputs, context.live), without_expired(overlaps, context.live));
     if task.from == 0 {
         iterators
             .extend(inputs.iter().map(|table| Box::new(table.version_iter()) as Box<dyn VersionIterator>));
@@ -138,6 +139,14 @@ pub fn compact(
     }
     outputs.files.clear();
     Ok(done)
+}
+
+/// The tables to read: all of them, where no fault is planted.
+fn without_expired(mut tables: Vec<TableHandle>, live: &LiveSnapshots) -> Vec<TableHandle> {
+    if mutant::is(Mutant::ExpiredTableDropped) {
+        tables.retain(|table| table.meta().expiry.is_none_or(|expiry| expiry.newest > live.expired_at));
+    }
+    tables
 }
 
 /// The tables of a level in these files, in the order of the files.

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
 use crate::types::{proves, Entry, Kind, Op, Seq};
-use crate::value::tombstone_if_expired;
+use crate::value::{tombstone_if_expired, without_expiry};
 
 /// Entries between two calls of [`Rewrite::tick`].
 pub const TICK: u64 = 256;
@@ -91,6 +91,7 @@ pub fn rewrite(iter: &mut dyn VersionIterator, live: &LiveSnapshots, to: &mut dy
         counts.bytes += (iter.key().len() + iter.entry().stored().len()) as u64;
         counts.max_seq = counts.max_seq.max(entry.seq);
         let mut dropped = same_key && entry.seq == newer;
+        dropped |= expired && mutant::is(Mutant::ExpiredVersionDropped);
         if let (true, false, Some((seq, kind))) = (same_key, dropped, &mut pending) {
             if live.hidden(entry.seq, newer) || mutant::is(Mutant::HeldVersionPruned) {
                 dropped = true;
@@ -169,6 +170,9 @@ fn finish_key(
             return Ok(());
         }
         entry.seq = 0;
+    }
+    if mutant::is(Mutant::ExpiryLostByRewrite) {
+        entry = without_expiry(entry);
     }
     counts.kept += 1;
     to.keep(key, entry)

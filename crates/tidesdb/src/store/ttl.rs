@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::iter::LiveSnapshots;
+use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::ttl_clock::ClockReading;
 use crate::store::Store;
@@ -80,7 +81,7 @@ impl Store {
 
     /// The store closes: the next opening goes on at this second.
     pub(crate) fn settle_expiry_clock(&self) -> Result<()> {
-        if !self.ttl_clock.is_used() {
+        if !self.ttl_clock.is_used() || mutant::is(Mutant::ExpiryClockUnsettled) {
             return Ok(());
         }
         let second = Some(self.ttl_clock.peek(self.clock_reading().micros));
@@ -98,7 +99,7 @@ impl Store {
     /// The snapshots to preserve in a flush or merge that begins now.
     pub(crate) fn live_snapshots(&self, visible_seq: Seq) -> LiveSnapshots {
         LiveSnapshots {
-            expired_at: self.expired_at(),
+            expired_at: self.expired_at() + u64::from(mutant::is(Mutant::ExpiredTooEarly)),
             unproven_upto: self.unproven_upto(),
             ..self.snapshots.capture(visible_seq)
         }
@@ -112,6 +113,9 @@ impl Store {
             return Ok(());
         }
         self.check_writable()?;
+        if mutant::is(Mutant::ExpiriesUnrecorded) {
+            return Ok(());
+        }
         let second = self.expiry_second();
         self.install(Edit {
             expiry_clock: Some(second),

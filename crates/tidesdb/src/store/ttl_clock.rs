@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::host::Clock;
+use crate::mutant::{self, Mutant};
 use crate::sync::Mutex;
 
 const MICROS: i64 = 1_000_000;
@@ -73,6 +74,9 @@ struct TtlClockState {
 /// The second at which a store's clock goes on, while the wall clock shows `wall`. `reached`: the second in
 /// the manifest; `reserved`: the limit the clock did not pass.
 pub(crate) fn second_at_opening(reached: u64, reserved: Option<u64>, wall: u64) -> u64 {
+    if mutant::is(Mutant::ExpiryClockForgotten) {
+        return 0;
+    }
     match wall.saturating_add(SET_BACK) > reached {
         true => reached,
         false => reserved.unwrap_or(0).max(reached),
@@ -109,6 +113,9 @@ impl TtlClock {
         let wall = reading.wall.min(LAST_SECOND) as i64 * MICROS;
         let by_wall = wall - micros;
         let mut offset = self.offset.load(Ordering::Acquire);
+        if mutant::is(Mutant::ExpiryClockGoesBack) {
+            offset = by_wall;
+        }
         if by_wall > offset {
             offset = self.offset.fetch_max(by_wall, Ordering::AcqRel).max(by_wall);
         }
@@ -155,7 +162,8 @@ impl TtlClock {
     fn begin_oldest_view(&self, reading: ClockReading) -> u64 {
         let now = self.read(reading);
         let mut state = self.state.lock();
-        let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now)).max(state.drop_bound);
+        let oldest = state.views.keys().next().filter(|_| !mutant::is(Mutant::OldestViewIsNew));
+        let second = oldest.map_or(now, |&oldest| oldest.min(now)).max(state.drop_bound);
         *state.views.entry(second).or_default() += 1;
         second
     }
@@ -174,7 +182,8 @@ impl TtlClock {
     pub fn raise_drop_bound(&self, reading: ClockReading) -> u64 {
         let now = self.read(reading);
         let mut state = self.state.lock();
-        let second = state.views.keys().next().map_or(now, |&oldest| oldest.min(now));
+        let oldest = state.views.keys().next().filter(|_| !mutant::is(Mutant::ExpiredUnderView));
+        let second = oldest.map_or(now, |&oldest| oldest.min(now));
         state.drop_bound = state.drop_bound.max(second);
         second
     }

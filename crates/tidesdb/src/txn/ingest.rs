@@ -22,6 +22,7 @@ use crate::format::units::Bytes;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::{LockOwner, TableMode};
+use crate::mutant::{self, Mutant};
 use crate::options::{LogLevel, SyncMode};
 use crate::store::commit_batch::CommitBatch;
 use crate::store::family::Family;
@@ -129,6 +130,7 @@ impl Ingest {
         check_value_len(value.len())?;
         self.open_family(family)?;
         let mut kind = Kind::PUT.marked_may_overwrite();
+        let expiry = if mutant::is(Mutant::ExpiryLostByLoad) { 0 } else { expiry };
         if expiry != 0 {
             self.store.begin_expiries()?;
             kind = kind.with_expiry();

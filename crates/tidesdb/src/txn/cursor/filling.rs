@@ -111,7 +111,8 @@ impl Cursor {
         let (mut full, mut resolved) = (false, Ok(()));
         merge.walk(&mut |at, entry| {
             full = spans.len() >= want || bytes.len() >= BATCH_BYTES;
-            let plain = !entry.kind.is_tombstone() && !entry.kind.has_expiry();
+            let expires = entry.kind.has_expiry() && !mutant::is(Mutant::ExpiryUnseenByScan);
+            let plain = !entry.kind.is_tombstone() && !expires;
             if full || !plain || bounds.is_past_end(at) {
                 return false;
             }

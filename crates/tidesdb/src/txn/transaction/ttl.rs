@@ -8,6 +8,7 @@
 
 use super::{Isolation, ReadMode, Transaction};
 use crate::error::Result;
+use crate::mutant::{self, Mutant};
 use crate::store::ttl_clock::ViewSecond;
 use crate::types::Entry;
 use crate::value::{look, resolve, Seen};
@@ -57,6 +58,9 @@ impl Transaction {
     /// The views of the statement end.
     pub(super) fn end_statement_seconds(&self) {
         self.seconds.statement.end(&self.store.ttl_clock);
+        if mutant::is(Mutant::SecondByStatement) {
+            self.seconds.transaction.end(&self.store.ttl_clock);
+        }
         if self.options.isolation != Isolation::Serializable {
             self.seconds.current.end(&self.store.ttl_clock);
         }
@@ -90,6 +94,10 @@ impl Transaction {
 
     /// True if an entry, the newest version of its key, keeps the key from being inserted.
     pub(super) fn takes_place(&self, entry: &Entry<'_>) -> bool {
-        look(entry, || self.read_second(ReadMode::Latest)).live
+        if entry.kind.has_expiry() && mutant::is(Mutant::ExpiredRowTakesPlace) {
+            return true;
+        }
+        let expires = entry.kind.has_expiry() && mutant::is(Mutant::ExpiringRowTakesNone);
+        look(entry, || self.read_second(ReadMode::Latest)).live && !expires
     }
 }

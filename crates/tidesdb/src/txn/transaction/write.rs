@@ -289,6 +289,9 @@ impl Transaction {
         };
         self.locks.unlocked_puts |= key_lock == KeyLock::Later;
         let kind = proven.unwrap_or(unproven);
+        let is_lost = mutant::is(Mutant::ExpiryLostByUpdate)
+            && self.batch.get(change.family.id(), change.key).is_some();
+        let expires = expires && !is_lost;
         let kind = if expires { kind.with_expiry() } else { kind };
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         let expiry = expires.then_some(change.expiry);
