@@ -69,11 +69,15 @@ fn after_expiry(kind: Kind, stored: &[u8]) -> &[u8] {
 
 /// The entry as one without an expiry, for planted faults.
 pub(crate) fn without_expiry(entry: Entry<'_>) -> Entry<'_> {
-    match entry.kind.has_expiry() {
-        true => {
-            Entry::new(entry.seq, Kind::PUT.marked_may_overwrite(), after_expiry(entry.kind, entry.stored()))
-        }
-        false => entry,
+    let (kind, stored) = stored_without_expiry(entry.kind, entry.stored());
+    Entry::new(entry.seq, kind, stored)
+}
+
+/// The same of an entry in its parts.
+pub(crate) fn stored_without_expiry(kind: Kind, stored: &[u8]) -> (Kind, &[u8]) {
+    match kind.has_expiry() {
+        true => (Kind::PUT.marked_may_overwrite(), after_expiry(kind, stored)),
+        false => (kind, stored),
     }
 }
 

@@ -13,8 +13,8 @@ use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::CommitBatch;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::super_version::Flushable;
-use crate::types::{Entry, FileNo, MemtableId, Seq};
-use crate::value::without_expiry;
+use crate::types::{FileNo, MemtableId, Seq};
+use crate::value::stored_without_expiry;
 use crate::version::VersionSet;
 use crate::wal::{without_proofs, BatchReader, PreparedHead, RecordRef};
 
@@ -138,11 +138,11 @@ impl Replay {
             let entry = entry.map_err(malformed)?;
             // Nobody reads yet: only the newest version of a key counts.
             let tree = memtable.tree_or_create(entry.family);
-            let mut stored = Entry::new(seq, entry.kind, entry.value);
-            if mutant::is(Mutant::ExpiryLostByReplay) {
-                stored = without_expiry(stored);
-            }
-            tree.insert_counted(entry.key, seq, (stored.kind, entry.effect), stored.stored(), &open, seq);
+            let (kind, value) = match mutant::is(Mutant::ExpiryLostByReplay) {
+                true => stored_without_expiry(entry.kind, entry.value),
+                false => (entry.kind, entry.value),
+            };
+            tree.insert_counted(entry.key, seq, (kind, entry.effect), value, &open, seq);
         }
         Ok(())
     }
