@@ -176,7 +176,7 @@ const OPENING: [&str; 4] = [
 fn accepts(session: &mut Session, definitions: &[String]) -> bool {
     let taken = definitions.iter().all(|text| session.run(&text.replace(NAME, "t")).is_ok());
     // (Triggers go with their table.)
-    let _ = session.run("DROP TABLE IF EXISTS t, log_t");
+    let _ = session.run("DROP TABLE IF EXISTS t, log_t, x_t");
     taken
 }
 

@@ -129,7 +129,10 @@ impl<'a> Writer<'a> {
     pub(super) fn next(&mut self, dice: &mut Dice, session: &mut Session) -> Result<Step, Failure> {
         Ok(match dice.number(0, 99) {
             0..=9 => self.setting(dice),
-            10..=13 => Step::new(Kind::Check, "CHECK TABLE t, c EXTENDED"),
+            10..=13 => {
+                let others = if self.table.form == Form::Partitioned { ", x_t, x_c" } else { "" };
+                Step::new(Kind::Check, format!("CHECK TABLE t, c{others} EXTENDED"))
+            }
             14..=15 => self.rebuild(dice),
             16..=18 => {
                 let text = dice.word(&[
@@ -182,9 +185,15 @@ impl<'a> Writer<'a> {
     }
 
     fn both_definitions(&self, dice: &mut Dice) -> Step {
+        // The server writes the expressions anew in each change of partitions, and asks no engine.
         let text = match (self.table.form, dice.number(0, 3)) {
-            (Form::Partitioned, 0 | 1) => format!("ALTER TABLE {NAME} COALESCE PARTITION 1"),
-            (Form::Partitioned, _) => format!("ALTER TABLE {NAME} ADD PARTITION PARTITIONS 1"),
+            (Form::Partitioned, 0) => format!("ALTER TABLE {NAME} COALESCE PARTITION 1"),
+            (Form::Partitioned, 1) => format!("ALTER TABLE {NAME} ADD PARTITION PARTITIONS 1"),
+            (Form::Partitioned, 2) => format!("ALTER TABLE {NAME} REBUILD PARTITION p{}", dice.number(0, 2)),
+            (Form::Partitioned, _) => {
+                format!("ALTER TABLE {NAME} EXCHANGE PARTITION p{} WITH TABLE x_{NAME}", dice.number(0, 2))
+            }
+            (Form::ByTime, 0) => format!("ALTER TABLE {NAME} REBUILD PARTITION ALL"),
             (_, 0) => format!("ALTER TABLE {NAME} FORCE"),
             (_, 1) => format!("TRUNCATE TABLE {NAME}"),
             (_, 2) => {

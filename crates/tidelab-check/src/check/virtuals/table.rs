@@ -361,6 +361,23 @@ impl Table {
     }
 
     fn create(&self) -> String {
+        let end = match self.form {
+            Form::Plain | Form::Period => "",
+            Form::Versioned => "WITH SYSTEM VERSIONING",
+            Form::ByTime => {
+                "WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION h HISTORY, PARTITION n CURRENT)"
+            }
+            Form::Partitioned => "PARTITION BY HASH (id) PARTITIONS 3",
+        };
+        format!("CREATE TABLE {NAME} ({}) {end}", self.columns())
+    }
+
+    /// A table that partitions are exchanged with.
+    fn create_exchanged(&self) -> String {
+        format!("CREATE TABLE x_{NAME} ({})", self.columns())
+    }
+
+    fn columns(&self) -> String {
         let mut columns = vec!["id INT NOT NULL".to_string()];
         columns.extend(self.stored.iter().map(|column| format!("{} {}", column.name, column.kind)));
         columns.extend(self.virtuals.iter().map(Virtual::text));
@@ -371,15 +388,7 @@ impl Table {
             _ => "PRIMARY KEY (id)".to_string(),
         });
         columns.extend(self.keys.clone());
-        let end = match self.form {
-            Form::Plain | Form::Period => "",
-            Form::Versioned => "WITH SYSTEM VERSIONING",
-            Form::ByTime => {
-                "WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION h HISTORY, PARTITION n CURRENT)"
-            }
-            Form::Partitioned => "PARTITION BY HASH (id) PARTITIONS 3",
-        };
-        format!("CREATE TABLE {NAME} ({}) {end}", columns.join(", "))
+        columns.join(", ")
     }
 
     /// The statements to make the table. The optimizer ignores the copy's indexes.
@@ -393,6 +402,9 @@ impl Table {
             triggers: Vec::new(),
         };
         let mut all = vec![(self.create(), plain.create()), (self.create_log(), self.create_log())];
+        if self.form == Form::Partitioned {
+            all.push((self.create_exchanged(), plain.create_exchanged()));
+        }
         all.extend(self.triggers.iter().map(|text| (text.clone(), text.clone())));
         all
     }
