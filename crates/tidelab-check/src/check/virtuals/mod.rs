@@ -272,7 +272,7 @@ fn both(session: &mut Session, step: &Step) -> std::result::Result<Answer, Outco
         Kind::OnlyIndexed => {
             answer.refused = matches!(session.run(&step.text), Err(Failure::Sql { .. }));
             if let (false, Some(rewritten)) = (answer.refused, step.rewritten_copy()) {
-                match session.run(rewritten) {
+                match session.run(&rewritten) {
                     Ok(_) | Err(Failure::Sql { .. }) => {}
                     Err(failure) => return Err(failure.into()),
                 }
