@@ -80,8 +80,8 @@ fn way(engine: &str, variables: &Variables) -> Option<String> {
         MYROCKS => ["rocksdb_use_direct_reads", "rocksdb_use_direct_io_for_flush_and_compaction"]
             .iter()
             .any(|name| is_on(variables, name) == Some(true)),
-        // It has no other way.
-        _ => false,
+        // Earlier builds have no such variable, and no other way.
+        _ => variables.get("tidesdb_direct_reads").is_some_and(|way| !way.eq_ignore_ascii_case("OFF")),
     };
     Some(if direct { DIRECT } else { CACHED }.to_string())
 }
