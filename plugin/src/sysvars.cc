@@ -28,6 +28,8 @@
 namespace tidesdb {
 namespace sysvars {
 
+static const char *direct_reads_names[] = {"AUTO", "ON", "OFF", NullS};
+TYPELIB direct_reads_type = CREATE_TYPELIB_FOR(direct_reads_names);
 static const char *sync_mode_names[] = {"NONE", "INTERVAL", "FULL", NullS};
 TYPELIB sync_mode_type = CREATE_TYPELIB_FOR(sync_mode_names);
 
@@ -52,6 +54,7 @@ my_bool opt_log_to_file;
 ulonglong opt_log_truncation_at;
 ulonglong opt_block_cache_size;
 ulong opt_max_open_sstables;
+ulong opt_direct_reads;
 ulonglong opt_max_memory_usage;
 my_bool opt_unified_memtable;
 ulonglong opt_unified_write_buffer_size;
@@ -239,6 +242,11 @@ static MYSQL_SYSVAR_ULONGLONG(block_cache_size, opt_block_cache_size, PLUGIN_VAR
 static MYSQL_SYSVAR_ULONG(max_open_sstables, opt_max_open_sstables, PLUGIN_VAR_RQCMDARG,
                           "Files that are open at a time", check_max_open_sstables, update_max_open_sstables,
                           256, 8, 1000000, 0);
+static MYSQL_SYSVAR_ENUM(
+    direct_reads, opt_direct_reads, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
+    "Tables are read past the page cache (O_DIRECT), so that the block cache has the memory of "
+    "both: AUTO (if the cache has three eighths of the memory or more), ON, OFF",
+    nullptr, nullptr, TIDESDB_DIRECT_AUTO, &direct_reads_type);
 static MYSQL_SYSVAR_ULONGLONG(max_memory_usage, opt_max_memory_usage, PLUGIN_VAR_RQCMDARG,
                               "Bound on all memory of the engine in bytes; 0: half of the machine's or "
                               "container's, or the sum of the sizes "
@@ -405,6 +413,7 @@ struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
                                             MYSQL_SYSVAR(log_truncation_at),
                                             MYSQL_SYSVAR(block_cache_size),
                                             MYSQL_SYSVAR(max_open_sstables),
+                                            MYSQL_SYSVAR(direct_reads),
                                             MYSQL_SYSVAR(max_memory_usage),
                                             MYSQL_SYSVAR(unified_memtable),
                                             MYSQL_SYSVAR(unified_memtable_write_buffer_size),
@@ -505,6 +514,7 @@ bool fill_store_options(tidesdb_options *options) {
   options->block_cache_size = opt_block_cache_size;
   options->sync_interval_us = opt_unified_sync_interval;
   options->sync_mode = static_cast<uint8_t>(opt_unified_sync_mode);
+  options->direct_reads = static_cast<uint8_t>(opt_direct_reads);
   options->max_open_files = static_cast<uint32_t>(opt_max_open_sstables);
   options->compaction_threads = static_cast<uint32_t>(opt_compaction_threads);
   options->finish_compactions_on_close = opt_finish_compactions_on_close;

@@ -119,6 +119,7 @@ enum {
 
 /* ---- store ---------------------------------------------------------------------------------- */
 
+enum { TIDESDB_DIRECT_AUTO = 0, TIDESDB_DIRECT_ON = 1, TIDESDB_DIRECT_OFF = 2 };
 enum { TIDESDB_SYNC_NONE = 0, TIDESDB_SYNC_INTERVAL = 1, TIDESDB_SYNC_FULL = 2, TIDESDB_SYNC_DEFAULT = 255 };
 enum {
   TIDESDB_COMPRESSION_NONE = 0,
@@ -206,6 +207,8 @@ typedef struct tidesdb_options {
   uint32_t max_open_files;
   uint32_t compaction_threads;      /* at most half of the cores; a line of the log says so */
   uint8_t sync_mode;                /* TIDESDB_SYNC_* */
+  uint8_t direct_reads;             /* TIDESDB_DIRECT_*: tables are read past the page cache. AUTO: if the cache has
+                                       three eighths of the memory or more */
   uint8_t create_if_missing;
   uint8_t read_only;                /* open an existing store without writing a byte to it; every write fails */
   uint8_t finish_compactions_on_close;
@@ -791,7 +794,7 @@ typedef struct tidesdb_stats {
   uint64_t column_families, global_sequence, memtable_bytes, txn_memory_bytes, memory_limit;
   uint64_t total_sstables, open_sstables, data_size_bytes, immutable_memtables, flush_pending, flush_queue,
       compaction_queue;
-  uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_partitions;
+  uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_partitions, table_reads, table_read_bytes;
   uint64_t total_tombstones, total_entries;
   uint64_t backpressure_waits, backpressure_wait_us;
   uint64_t lock_waits, lock_wait_us, lock_deadlocks, lock_timeouts, lock_held, lock_entries, lock_chain_max;

@@ -14,7 +14,7 @@ use crate::error::{fail, guard, guard_shared, OK};
 use crate::handles::{DbHandle, FamilyHandle};
 use crate::heap;
 use crate::observer::{Observer, WaitObserverC};
-use crate::values::sync_mode;
+use crate::values::{direct_reads, sync_mode};
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -45,6 +45,7 @@ pub struct OptionsC {
     pub(crate) max_open_files: u32,
     pub(crate) compaction_threads: u32,
     pub(crate) sync_mode: u8,
+    pub(crate) direct_reads: u8,
     pub(crate) create_if_missing: u8,
     pub(crate) read_only: u8,
     pub(crate) finish_compactions_on_close: u8,
@@ -72,6 +73,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         max_open_files: defaults.max_open_files as u32,
         compaction_threads: defaults.compaction_threads as u32,
         sync_mode: defaults.sync_mode as u8,
+        direct_reads: 0,
         create_if_missing: 1,
         read_only: 0,
         finish_compactions_on_close: 0,
@@ -101,6 +103,7 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
         heap_bytes: Some(heap::heap_bytes),
         purge_heap: Some(heap::purge),
         sync_mode: sync_mode(c.sync_mode)?,
+        direct_reads: direct_reads(c.direct_reads)?,
         sync_interval_us: c.sync_interval_us,
         compaction_threads: c.compaction_threads as usize,
         max_open_files: c.max_open_files as usize,

@@ -1,6 +1,6 @@
 //! Numbers from C as values of the engine.
 
-use tidesdb::{Error, SyncMode};
+use tidesdb::{DirectReads, Error, SyncMode};
 
 pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
     match number {
@@ -8,5 +8,14 @@ pub(crate) fn sync_mode(number: u8) -> Result<SyncMode, Error> {
         1 => Ok(SyncMode::Interval),
         2 => Ok(SyncMode::Full),
         other => Err(Error::InvalidArgument(format!("{other} is no sync mode"))),
+    }
+}
+
+pub(crate) fn direct_reads(number: u8) -> Result<DirectReads, Error> {
+    match number {
+        0 => Ok(DirectReads::Auto),
+        1 => Ok(DirectReads::On),
+        2 => Ok(DirectReads::Off),
+        other => Err(Error::InvalidArgument(format!("{other} says nothing about direct reads"))),
     }
 }

@@ -122,6 +122,10 @@ impl File for SwitchingFile {
         self.below.path()
     }
 
+    fn alignment(&self) -> usize {
+        self.below.alignment()
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.call(Op::Read);
         self.below.read_at(buf, offset)

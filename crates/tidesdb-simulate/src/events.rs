@@ -32,6 +32,7 @@ const KINDS: &[&str] = &[
     "deadlock",
     "decision in a backup",
     "disk fills up",
+    "disk without direct reads",
     "duplicate",
     "excused by a fault",
     "family altered",
@@ -141,6 +142,9 @@ const ENGINE: &[&str] = &[
     "rotation: runs",
     "run of a transaction",
     "runs of a transaction merged",
+    "table: block read alone after an error",
+    "table: blocks read together",
+    "table: file opened past the page cache",
     "table: shared opening",
 ];
 

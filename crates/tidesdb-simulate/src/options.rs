@@ -1,6 +1,6 @@
 //! Options by a seed, from the smallest that the engine takes to ordinary ones, and their changes in an open store.
 
-use tidesdb_simulated::{Compression, FamilyOptions, Options, SyncMode};
+use tidesdb_simulated::{Compression, DirectReads, FamilyOptions, Options, SyncMode};
 
 use crate::events::hit;
 use crate::random::Random;
@@ -26,6 +26,7 @@ pub fn store_options(random: &mut Random) -> Options {
         target_file_size: random.pick(&[1 << 10, 4 << 10, 64 << 10]),
         base_level_size: random.pick(&[4 << 10, 16 << 10]),
         max_open_files: random.pick(&[4, 8, 64]),
+        direct_reads: random.pick(&[DirectReads::On, DirectReads::On, DirectReads::Off]),
         compaction_threads: random.pick(&[0, 1, 1, 1, 2, 2, 2, 2]),
         sync_mode: random.pick(&MODES),
         sync_interval_us: random.pick(&[2_000, 20_000, 128_000]),

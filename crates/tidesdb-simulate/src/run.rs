@@ -116,6 +116,10 @@ impl Program {
 
     fn life(&self) -> Result<(), String> {
         let disk = FaultyDisk::new(self.seed);
+        if Random::new(self.seed, 500).one_in(5) {
+            hit("disk without direct reads");
+            disk.refuse_direct(true);
+        }
         let faults = Arc::new(Faults::new(self.mood, self.seed));
         let opened = self.open_with(&disk, &faults, self.formats().first());
         let db = opened.map_err(|error| format!("a new store does not open: {error}"))?;

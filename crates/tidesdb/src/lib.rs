@@ -106,8 +106,8 @@ mod wal;
 pub use api::{Db, Family, Ingest, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
 pub use error::{Error, Result};
 pub use options::{
-    Compression, FamilyLabel, FamilyOptions, FormatVersion, LogLevel, LogSink, Options, RememberedStore,
-    StoreIdentity, SyncMode,
+    Compression, DirectReads, FamilyLabel, FamilyOptions, FormatVersion, LogLevel, LogSink, Options,
+    RememberedStore, StoreIdentity, SyncMode,
 };
 pub use txn::transaction::{Isolation, TransactionOptions};
 pub use types::{MAX_KEY_LEN, MAX_VALUE_LEN};

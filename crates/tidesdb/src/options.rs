@@ -66,6 +66,20 @@ impl fmt::Debug for FamilyLabel {
     }
 }
 
+/// Whether tables are read past the page cache (RocksDB's `use_direct_reads`). The block cache is then the only memory of
+/// blocks, and a block costs one request of the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DirectReads {
+    /// If the block cache has three eighths of the machine's or container's memory or more when the store is opened. A
+    /// smaller one leaves memory to the page cache, and gains by it.
+    #[default]
+    Auto,
+    /// Where the file system and the device can do it; elsewhere a line of the log tells of it.
+    On,
+    /// Never.
+    Off,
+}
+
 /// The durability of a commit at its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
@@ -174,6 +188,8 @@ pub struct Options {
     pub compaction_threads: usize,
     /// Bound on open table files.
     pub max_open_files: usize,
+    /// Whether tables are read past the page cache.
+    pub direct_reads: DirectReads,
     /// Size at which a compaction begins a new output file.
     pub target_file_size: u64,
     /// Bytes of the base level before it is merged further down.
@@ -210,6 +226,17 @@ impl Options {
         }
     }
 
+    /// True if tables are to be read past the page cache, where the process has so many bytes of memory (`None`: unknown).
+    pub(crate) fn reads_directly(&self, memory: Option<u64>) -> bool {
+        match self.direct_reads {
+            DirectReads::On => true,
+            DirectReads::Off => false,
+            DirectReads::Auto => memory.is_some_and(|memory| {
+                memory / 8 * 3 <= u64::try_from(self.block_cache_size).unwrap_or(u64::MAX)
+            }),
+        }
+    }
+
     /// A family, formatted for the log.
     pub(crate) fn label(&self, family: u32, name: &[u8]) -> String {
         match &self.family_label {
@@ -234,6 +261,7 @@ impl Default for Options {
             sync_interval_us: 128_000,
             compaction_threads: 1,
             max_open_files: 256,
+            direct_reads: DirectReads::Auto,
             target_file_size: 32 << 20,
             base_level_size: 128 << 20,
             deleted_run: 64,
@@ -437,6 +465,21 @@ impl StoreIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_read_past_the_page_cache_where_the_cache_has_most_of_its_memory() {
+        let with = |direct_reads, cache: usize| Options {
+            direct_reads,
+            block_cache_size: cache << 20,
+            ..Options::default()
+        };
+        let container = Some(512 << 20);
+        assert!(!with(DirectReads::Auto, 191).reads_directly(container));
+        assert!(with(DirectReads::Auto, 192).reads_directly(container));
+        assert!(!with(DirectReads::Auto, 192).reads_directly(None), "nobody knows");
+        assert!(with(DirectReads::On, 1).reads_directly(None));
+        assert!(!with(DirectReads::Off, 500).reads_directly(container));
+    }
 
     #[test]
     fn a_memory_bound_below_the_sizes_is_refused_with_all_of_them() {

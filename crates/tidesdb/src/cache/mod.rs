@@ -105,6 +105,12 @@ impl BlockCache {
         self.shards[shard_of(hash)].get(hash, file, offset)
     }
 
+    /// True if the block of `file` at `offset` is cached. Counts as no use of it.
+    pub fn holds(&self, file: FileNo, offset: u64) -> bool {
+        let hash = shard::hash(file, offset);
+        self.shards[shard_of(hash)].holds(hash, file, offset)
+    }
+
     /// The block of `file` at `offset`, after [`BlockCache::get`] has missed it. The first of several threads calls `read`
     /// and inserts the block with `priority`; the others wait for it, and keep it with their own. If its `read` fails or
     /// panics, each of them calls its own, unless the block has come meanwhile. `read` must not come here again, and calls

@@ -123,6 +123,12 @@ impl Shard {
         })
     }
 
+    /// True if the block is there; no use of it.
+    pub(super) fn holds(&self, hash: u64, file: FileNo, offset: u64) -> bool {
+        let table = self.table.read();
+        table.entries != 0 && table.find(hash, file, offset).is_ok()
+    }
+
     /// Inserts the block (`Ok`), or returns the one already under the key (`Err`).
     pub(super) fn insert(
         &self,

@@ -257,6 +257,7 @@ impl Outputs<'_> {
             if let Some(mirror) = mirror::write(self.context.versions, &*file, &mut meta)? {
                 self.files.push(mirror.number);
             }
+            self.context.versions.table_files().written(&*file);
             self.tables.push((number, meta));
         }
         Ok(())

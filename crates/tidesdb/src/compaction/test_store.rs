@@ -245,7 +245,7 @@ impl TestStore {
                 levels.l0.iter().map(|run| Box::new(run.iter(snapshot)) as Box<dyn InternalIterator>),
             );
             for level in &levels.levels {
-                iterators.push(Box::new(LevelIterator::new(Arc::clone(level), snapshot)));
+                iterators.push(Box::new(LevelIterator::new(Arc::clone(level), snapshot, Arc::default())));
             }
             for iter in &mut iterators {
                 let mut last: Option<Vec<u8>> = None;

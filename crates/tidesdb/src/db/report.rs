@@ -38,13 +38,21 @@ impl Db {
         if asked > 0 {
             writeln!(
                 out,
-                "\nBLOCK CACHE\n{} in {} blocks; {} hits, {} misses ({:.1} % hits); {} partitions",
+                "\nBLOCK CACHE\n{} in {} blocks; {} hits, {} misses ({:.1} % hits); {} partitions\n\
+                 {} reads of {} {}",
                 Bytes(s.cache_bytes),
                 s.cache_entries,
                 s.cache_hits,
                 s.cache_misses,
                 percent(s.cache_hits, asked),
-                s.cache_partitions
+                s.cache_partitions,
+                s.table_reads,
+                Bytes(s.table_read_bytes),
+                if store.versions.table_files().is_direct() {
+                    "past the page cache"
+                } else {
+                    "through the page cache"
+                },
             )?;
         }
         writeln!(

@@ -67,6 +67,9 @@ pub struct StoreStats {
     pub cache_hits: u64,
     pub cache_misses: u64,
     pub cache_partitions: u64,
+    /// Reads of blocks that the cache did not have, and their bytes; those of merges are not among them.
+    pub table_reads: u64,
+    pub table_read_bytes: u64,
     pub total_tombstones: u64,
     pub total_entries: u64,
     /// The table with most tombstones for each of its entries.
@@ -207,6 +210,8 @@ impl Db {
             cache_hits: store.cache.hits(),
             cache_misses: store.cache.misses(),
             cache_partitions: store.cache.shard_count() as u64,
+            table_reads: store.versions.table_files().reads(),
+            table_read_bytes: store.versions.table_files().read_bytes(),
             total_tombstones: tombstones,
             total_entries: entries,
             densest,

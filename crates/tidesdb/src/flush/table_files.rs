@@ -116,6 +116,7 @@ impl<'a> TableFiles<'a> {
     pub fn finish(mut self) -> Result<Vec<NewFile>> {
         for (_, file) in self.shared.iter().chain(&self.own).filter(|_| !mutant::is(Mutant::FlushUnsynced)) {
             file.sync_data().or_else(mutant::pass(Mutant::FlushSyncErrorIgnored))?;
+            self.versions.table_files().written(&**file);
         }
         let mirrors = std::mem::take(&mut self.mirrors);
         Ok(self.finish_unsynced().into_iter().map(|(new, _)| new).chain(mirrors).collect())

@@ -2,6 +2,7 @@
 //! run the real engine on a faulty disk from a seed. Time and chance are in [`crate::host`]; a disk of the tests brings
 //! its own. Without knowledge of formats.
 
+mod aligned;
 pub mod faulty;
 pub mod overlay;
 mod pass_on;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::host::{Clock, Random};
 
+pub use self::aligned::AlignedBuffer;
 pub use self::faulty::FaultyDisk;
 pub use self::overlay::OverlayDisk;
 pub use self::real::RealDisk;
@@ -23,6 +25,9 @@ pub use self::real::RealDisk;
 pub enum OpenMode {
     /// An existing file, for reading.
     Read,
+    /// An existing file, for reading past the page cache: in whole sectors, see [`File::alignment`]. `EINVAL` where the file
+    /// system or the device cannot do it. Bytes that the page cache has not written to the disk yet are written first.
+    ReadDirect,
     /// An existing file, for reading and writing.
     ReadWrite,
     /// A new file, for reading and writing; an existing one is emptied.
@@ -48,6 +53,11 @@ pub enum Advice {
 pub trait File: Send + Sync + fmt::Debug {
     /// Path of its opening, for messages.
     fn path(&self) -> &Path;
+    /// Bytes of a sector, if reads must be of whole ones into memory at a multiple of it ([`AlignedBuffer`] does that); only
+    /// the file's end may cut a read short of one. 1: any read will do.
+    fn alignment(&self) -> usize {
+        1
+    }
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
     /// Writes all of `buf` at `offset`.
@@ -65,7 +75,7 @@ pub trait File: Send + Sync + fmt::Debug {
     fn allocate(&self, len: u64) -> Result<()>;
     /// Sets the length.
     fn set_len(&self, len: u64) -> Result<()>;
-    /// Advises the page cache; never fails.
+    /// Advises the page cache of `len` bytes, 0: up to the end; never fails.
     fn advise(&self, offset: u64, len: u64, advice: Advice);
 
     /// Reads exactly `buf.len()` bytes at `offset`; a shorter file is damage.

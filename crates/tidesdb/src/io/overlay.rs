@@ -85,7 +85,7 @@ impl Disk for OverlayDisk {
         match changed.files.get(path) {
             Some(Some(file)) => Ok(Arc::clone(file) as Arc<dyn File>),
             Some(None) => Err(missing(path)),
-            None if mode == OpenMode::Read => self.below.open(path, OpenMode::Read),
+            None if matches!(mode, OpenMode::Read | OpenMode::ReadDirect) => self.below.open(path, mode),
             None => {
                 let file = self.copy_up(path)?;
                 changed.files.insert(path.to_path_buf(), Some(Arc::clone(&file)));

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods)] // Here they are called, and nowhere else.
 
+mod direct;
 mod lock;
 mod regular;
 mod retry;
@@ -43,6 +44,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 struct RealFile {
     file: fs::File,
     path: PathBuf,
+    /// See [`File::alignment`].
+    alignment: usize,
 }
 
 impl RealFile {
@@ -56,12 +59,22 @@ impl File for RealFile {
         &self.path
     }
 
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let mut done = 0;
         while done < buf.len() {
             match self.file.read_at(&mut buf[done..], offset + done as u64) {
                 Ok(0) => break,
-                Ok(n) => done += n,
+                Ok(n) => {
+                    done += n;
+                    if done % self.alignment != 0 {
+                        // The end of the file, or a place from where a read of whole sectors cannot go on.
+                        break;
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.fail("read", e)),
             }
@@ -145,12 +158,15 @@ impl Disk for RealDisk {
         let mut options = fs::OpenOptions::new();
         options.read(true);
         match mode {
-            OpenMode::Read => &mut options,
+            OpenMode::Read | OpenMode::ReadDirect => &mut options,
             OpenMode::ReadWrite => options.write(true),
             OpenMode::Create => options.write(true).create(true).truncate(true),
         };
-        let file = regular::open(path, &mut options)?;
-        Ok(Arc::new(RealFile { file, path: path.to_path_buf() }))
+        let direct = mode == OpenMode::ReadDirect;
+        let file = regular::open(path, &mut options, if direct { libc::O_DIRECT } else { 0 })?;
+        let alignment =
+            if direct { direct::alignment(&file).map_err(|e| Error::io("open", path, e))? } else { 1 };
+        Ok(Arc::new(RealFile { file, path: path.to_path_buf(), alignment }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -306,6 +322,28 @@ mod tests {
         let left = disk.open(&dir.path().join("c"), OpenMode::Read).unwrap();
         assert_eq!(left.len().unwrap(), 70_003);
         assert!(!disk.exists(&dir.path().join("b")).unwrap());
+    }
+
+    #[test]
+    fn what_was_written_is_read_past_the_page_cache_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let bytes: Vec<u8> = (0..100_001u32).map(|n| (n / 3) as u8).collect();
+        RealDisk.open(&path, OpenMode::Create).unwrap().write_at(&bytes, 0).unwrap();
+        let file = match RealDisk.open(&path, OpenMode::ReadDirect) {
+            Ok(file) => file,
+            Err(Error::Io { source, .. }) => {
+                assert_eq!(source.raw_os_error(), Some(libc::EINVAL));
+                return;
+            }
+            Err(other) => panic!("{other}"),
+        };
+        assert!(file.alignment().is_power_of_two() && file.alignment() >= 1);
+        let mut buffer = crate::io::AlignedBuffer::default();
+        for (offset, len) in [(0, 1), (0, 100_001), (4_095, 2), (99_000, 1_001), (70_000, 4_096)] {
+            assert_eq!(buffer.read(&*file, offset as u64, len).unwrap(), &bytes[offset..offset + len]);
+        }
+        assert!(matches!(buffer.read(&*file, 100_000, 2), Err(Error::Corruption { .. })));
     }
 
     #[test]

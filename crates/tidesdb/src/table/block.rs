@@ -87,6 +87,9 @@ pub(super) enum BlockKind {
     Properties = 5,
 }
 
+/// Most bytes between two data blocks.
+const MOST_PADDING: u64 = 4096;
+
 /// The place of a block in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct BlockHandle {
@@ -100,6 +103,14 @@ impl BlockHandle {
     /// Offset of the first byte after the block; `None` on overflow.
     pub fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
+    }
+
+    /// Both blocks and the bytes between them; `None` if those are more than padding.
+    pub fn joined(self, other: BlockHandle) -> Option<BlockHandle> {
+        let (first, second) = if self.offset <= other.offset { (self, other) } else { (other, self) };
+        let padding = second.offset.checked_sub(first.end()?)?;
+        let len = second.end()? - first.offset;
+        (padding <= MOST_PADDING).then_some(BlockHandle { offset: first.offset, len })
     }
 }
 

@@ -11,6 +11,7 @@ use super::reader::SsTable;
 use super::{SsTableMeta, OLD_TABLE_ALIGN, TABLE_ALIGN};
 use crate::cache::{BlockCache, CachePriority};
 use crate::error::{Error, Result};
+use crate::io::AlignedBuffer;
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq};
 
@@ -82,12 +83,12 @@ impl SsTable {
         let damage = |at: u64, what: &'static str| Error::corruption(files.path(number), at, what);
         let len = file.len()?;
         let (mut upto, mut is_last) = (len, true);
+        let mut page = AlignedBuffer::default();
         while upto > 0 {
             // The last table ends the file; others end within a page, at the last footer in it.
             let earliest = if is_last { upto } else { (upto + 1).saturating_sub(OLD_TABLE_ALIGN) };
             let from = earliest.saturating_sub(MAX_FOOTER_LEN as u64);
-            let mut bytes = vec![0; (upto - from) as usize];
-            file.read_exact_at(&mut bytes, from)?;
+            let bytes = page.read(&*file, from, (upto - from) as usize)?;
             let footer_at = |end: u64| Footer::decode(&bytes[..(end - from) as usize]);
             let footer =
                 (earliest..=upto).rev().find_map(|end| footer_at(end).ok().map(|footer| (end, footer)));

@@ -8,11 +8,11 @@ use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::data_block::{find_version, CONTINUED, CONTINUES};
 use super::index::IndexEntry;
 use super::keyed_block::KeyedBlock;
-use super::read_ahead::Window;
+use super::read_ahead::{ReadAhead, Window};
 use super::reader::{Opened, SsTable};
 use crate::cache::{BlockRef, CachePriority};
 use crate::error::Result;
-use crate::iter::InternalIterator;
+use crate::iter::{InternalIterator, KeyRange};
 use crate::types::{Entry, Kind, Seq};
 
 /// Blocks crossed in one go after which a scan evicts nothing; its blocks enter the cache only if there is
@@ -188,6 +188,20 @@ impl IndexCursor {
         Ok(true)
     }
 
+    /// Moves to the next block, as far as its index partition is at hand.
+    pub fn next_in_leaf(&mut self, table: &SsTable) -> Result<bool> {
+        let there = self.at + 1 < self.leaf_len(table)?;
+        self.at += usize::from(there);
+        Ok(there)
+    }
+
+    /// Moves to the previous block, as far as its index partition is at hand.
+    pub fn prev_in_leaf(&mut self) -> bool {
+        let there = self.at > 0;
+        self.at -= usize::from(there);
+        there
+    }
+
     /// The index entry at the cursor.
     pub fn entry(&self, table: &SsTable) -> Result<IndexEntry> {
         let leaf = self.leaf.as_deref().unwrap_or_default();
@@ -237,8 +251,11 @@ pub struct SsTableIterator {
     slot: usize,
     /// Number of blocks entered since the last seek.
     crossed: u32,
-    /// Read-ahead of a long scan.
+    /// What was read ahead, and how far the next read goes.
     window: Window,
+    ahead: ReadAhead,
+    /// Direction of the scan.
+    forward: bool,
     valid: bool,
     key: Vec<u8>,
     /// True if `key` is a key of `block`; its prefix is then reused.
@@ -259,12 +276,17 @@ enum BlockSlot {
 impl SsTable {
     /// A scan at `snapshot` in both directions, through the cache.
     pub fn iter(self: &Arc<Self>, snapshot: Seq) -> SsTableIterator {
-        SsTableIterator::new(Arc::clone(self), snapshot)
+        SsTableIterator::new(Arc::clone(self), snapshot, None)
+    }
+
+    /// The same for a scan of `range`: it reads ahead to that end by one request. Keys out of the range are found too.
+    pub fn iter_within(self: &Arc<Self>, snapshot: Seq, range: &Arc<KeyRange>) -> SsTableIterator {
+        SsTableIterator::new(Arc::clone(self), snapshot, Some(Arc::clone(range)))
     }
 }
 
 impl SsTableIterator {
-    fn new(table: Arc<SsTable>, snapshot: Seq) -> SsTableIterator {
+    fn new(table: Arc<SsTable>, snapshot: Seq, range: Option<Arc<KeyRange>>) -> SsTableIterator {
         SsTableIterator {
             snapshot: table.stored_snapshot(snapshot),
             table,
@@ -276,6 +298,8 @@ impl SsTableIterator {
             slot: 0,
             crossed: 0,
             window: Window::default(),
+            ahead: ReadAhead::new(range),
+            forward: true,
             valid: false,
             key: Vec::new(),
             key_in_block: false,
@@ -295,13 +319,14 @@ impl SsTableIterator {
         self.key_in_block = false;
         self.crossed += 1;
         self.keys = 0;
-        let load = |priority| self.table.load(handle, BlockKind::Data, Some(priority));
-        let block = match self.crossed {
-            0..=1 => load(CachePriority::High)?,
-            2..=LONG_SCAN_BLOCKS => load(CachePriority::Low)?,
-            _ if handle.offset > self.block_at.offset => self.table.load_ahead(handle, &mut self.window)?,
-            _ => load(CachePriority::NoEvict)?,
+        let priority = match self.crossed {
+            0..=1 => CachePriority::High,
+            2..=LONG_SCAN_BLOCKS => CachePriority::Low,
+            _ => CachePriority::NoEvict,
         };
+        let SsTableIterator { table, window, ahead, index, forward, .. } = self;
+        let block =
+            table.load_scanned(handle, priority, window, || ahead.stretch(table, index, handle, *forward))?;
         let keyed = self.table.parse(&block, handle)?;
         (self.keys, self.flags) = (keyed.len(), keyed.flags);
         self.block = Some(block);
@@ -335,6 +360,7 @@ impl SsTableIterator {
 
     /// Moves to the first slot of the next block; false if there is none.
     fn next_block(&mut self) -> Result<bool> {
+        self.forward = true;
         if !self.index.next(&self.table)? {
             return Ok(false);
         }
@@ -391,6 +417,7 @@ impl SsTableIterator {
 
     /// Moves to the last slot of the previous block; false if there is none.
     fn prev_block(&mut self) -> Result<bool> {
+        self.forward = false;
         if !self.index.prev(&self.table)? {
             return Ok(false);
         }
@@ -451,10 +478,11 @@ impl SsTableIterator {
     }
 
     /// Prepares a seek; false if the snapshot sees no entry of the table.
-    fn begin_seek(&mut self) -> bool {
+    fn begin_seek(&mut self, forward: bool) -> bool {
         self.valid = false;
         self.crossed = 0;
-        self.window.close();
+        self.forward = forward;
+        self.ahead.begin();
         self.index.set_priority(Some(CachePriority::High));
         self.snapshot.is_some()
     }
@@ -489,7 +517,7 @@ impl SsTableIterator {
     /// Moves to `key` if it has a visible version here, otherwise to no entry. Ascending keys are mostly
     /// found in the block of the previous one.
     pub fn find(&mut self, key: &[u8]) -> Result<bool> {
-        if !self.begin_seek() {
+        if !self.begin_seek(true) {
             return Ok(false);
         }
         let Some((slot, true)) = self.locate(key)? else { return Ok(false) };
@@ -500,7 +528,7 @@ impl SsTableIterator {
 
 impl InternalIterator for SsTableIterator {
     fn seek_to_first(&mut self) -> Result<()> {
-        if !self.begin_seek() {
+        if !self.begin_seek(true) {
             return Ok(());
         }
         if self.index.first(&self.table)? {
@@ -512,7 +540,7 @@ impl InternalIterator for SsTableIterator {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        if !self.begin_seek() {
+        if !self.begin_seek(false) {
             return Ok(());
         }
         if self.index.last(&self.table)? {
@@ -527,7 +555,7 @@ impl InternalIterator for SsTableIterator {
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        if !self.begin_seek() {
+        if !self.begin_seek(true) {
             return Ok(());
         }
         let Some((slot, _)) = self.locate(key)? else { return Ok(()) };
@@ -539,7 +567,7 @@ impl InternalIterator for SsTableIterator {
     }
 
     fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
-        if !self.begin_seek() {
+        if !self.begin_seek(false) {
             return Ok(());
         }
         let Some((slot, exact)) = self.locate(key)? else { return self.seek_to_last() };

@@ -1,105 +1,219 @@
-//! Read-ahead: a stretch of a table in memory, for consecutive reads of its blocks.
+//! Read-ahead: a stretch of a table in memory, for consecutive reads of its blocks. A scan with a known end reads up to it
+//! by one request; one without begins with a block and doubles.
 
 use std::sync::Arc;
 
 use super::block::{BlockHandle, BlockKind};
+use super::footer::FOOTER_LEN;
+use super::iterator::IndexCursor;
 use super::reader::SsTable;
 use crate::cache::{work, BlockRef, CachePriority};
 use crate::error::Result;
-use crate::io::File;
+use crate::io::{AlignedBuffer, File};
+use crate::iter::KeyRange;
 use crate::memory_gauge::HeldMemory;
+use crate::sync::note;
 
 /// Buffer size, in bytes, beyond which the buffer is freed once the next stretch needs less than half of it.
 /// Large values cause such buffers.
 const KEEP: usize = 1 << 20;
 
-/// Read-ahead of long scans, in bytes.
-const SCAN_WINDOW: usize = 64 << 10;
+/// The first stretch of a scan with a known end, in bytes, where the end is further away. A scan may be given up long before
+/// its end, after `LIMIT` rows.
+const FIRST_STRETCH: u64 = 32 << 10;
+
+/// The longest stretch, in bytes.
+const LONGEST_STRETCH: u64 = 256 << 10;
 
 /// A stretch of the file in memory.
 #[derive(Default)]
 pub(super) struct Window {
     file: Option<Arc<dyn File>>,
-    bytes: Vec<u8>,
+    buffer: AlignedBuffer,
     /// Offset of the stretch in the table.
     start: u64,
     held: HeldMemory,
+    /// Of a merge: its reads are not among those that the store counts.
+    uncounted: bool,
 }
 
 impl Window {
-    /// The stored bytes of the block at `handle`. If it is not in memory, reads `ahead` bytes from its start.
-    pub fn block(&mut self, table: &SsTable, handle: BlockHandle, ahead: usize) -> Result<&[u8]> {
+    /// A merge's.
+    pub fn of_merge() -> Window {
+        Window { uncounted: true, ..Window::default() }
+    }
+
+    /// True if the block at `handle` is in memory.
+    pub fn holds(&self, handle: BlockHandle) -> bool {
+        handle.offset >= self.start
+            && handle.end().is_some_and(|end| end <= self.start + self.buffer.bytes().len() as u64)
+    }
+
+    /// The stored bytes of the block at `handle`. If it is not in memory, reads `stretch`, which has it within.
+    pub fn block(&mut self, table: &SsTable, handle: BlockHandle, stretch: BlockHandle) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
-        let from = handle.offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
-        let held = from.and_then(|from| Some(from..from.checked_add(len)?));
-        let range = match held.filter(|range| range.end <= self.bytes.len()) {
-            Some(range) => range,
-            None => {
-                let left = usize::try_from(table.meta().len - handle.offset).unwrap_or(usize::MAX);
-                let needed = len.max(ahead.min(left));
-                if self.bytes.capacity() / 2 > needed.max(KEEP) {
-                    self.bytes = Vec::new();
-                }
-                self.bytes.clear();
-                self.bytes.resize(needed, 0);
-                self.held.set(self.bytes.capacity(), &table.cache().read_ahead);
-                self.start = handle.offset;
-                let file = match &self.file {
-                    Some(file) => file,
-                    None => self.file.insert(table.file()?),
-                };
-                let read = file.read_exact_at(&mut self.bytes, table.meta().offset + handle.offset);
-                if read.is_err() {
-                    self.bytes.clear();
-                }
-                read?;
-                0..len
+        if !self.holds(handle) {
+            let needed = table.bounded(stretch)?;
+            if self.buffer.capacity() / 2 > needed.max(KEEP) {
+                self.buffer = AlignedBuffer::default();
             }
-        };
-        Ok(&self.bytes[range])
+            let file = match &self.file {
+                Some(file) => file,
+                None => self.file.insert(table.file()?),
+            };
+            self.start = stretch.offset;
+            let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
+            self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
+            read?;
+            if !self.uncounted {
+                table.files.note_read(self.buffer.read_bytes());
+            }
+        }
+        let from = (handle.offset - self.start) as usize;
+        Ok(&self.buffer.bytes()[from..from + len])
     }
 
     /// Bytes of the buffer.
     #[cfg(test)]
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.buffer.capacity()
     }
 
     /// Frees the memory of a large block after the reader has made its own copy.
     pub fn release_large(&mut self) {
-        if self.bytes.capacity() > KEEP {
-            self.bytes = Vec::new();
+        if self.buffer.capacity() > KEEP {
+            self.buffer = AlignedBuffer::default();
             self.held.clear();
-        }
-    }
-
-    /// Frees the memory and releases the file.
-    pub fn close(&mut self) {
-        if self.file.is_some() {
-            *self = Window::default();
         }
     }
 }
 
+/// How far a scan reads ahead. Each stretch read is followed by one twice as long.
+#[derive(Clone, Debug)]
+pub(super) struct ReadAhead {
+    /// The scan's keys, if its end is known.
+    range: Option<Arc<KeyRange>>,
+    /// Bytes of the next stretch; 0: a block alone.
+    next: u64,
+}
+
+impl ReadAhead {
+    /// For a scan of `range`; `None`: it may end anywhere.
+    pub fn new(range: Option<Arc<KeyRange>>) -> ReadAhead {
+        ReadAhead { range, next: 0 }
+    }
+
+    /// A scan begins.
+    pub fn begin(&mut self) {
+        self.next = 0;
+    }
+
+    /// The blocks to be read with the one under `index`, at `handle`: those that follow it in the scan's direction up to its
+    /// end, as far as they stand one after the other and are not cached.
+    pub fn stretch(
+        &mut self,
+        table: &SsTable,
+        index: &IndexCursor,
+        handle: BlockHandle,
+        forward: bool,
+    ) -> Result<BlockHandle> {
+        let end =
+            self.range
+                .as_ref()
+                .and_then(|range| if forward { range.upper.as_ref() } else { range.lower.as_ref() });
+        let most = match (self.next, end) {
+            (0, Some(_)) => FIRST_STRETCH,
+            (next, _) => next,
+        };
+        self.next = (most.max(handle.len) * 2).min(LONGEST_STRETCH);
+        let mut stretch = handle;
+        if most <= handle.len {
+            return Ok(stretch);
+        }
+        let mut index = index.clone();
+        let mut separator = Vec::new();
+        loop {
+            if forward {
+                // Keys of the next block are at or above this one's separator.
+                if let Some(end) = end {
+                    index.read_separator(table, &mut separator)?;
+                    if separator >= *end {
+                        break;
+                    }
+                }
+                if !index.next_in_leaf(table)? {
+                    break;
+                }
+            } else {
+                if !index.prev_in_leaf() {
+                    break;
+                }
+                // Keys of that block are at or below its separator.
+                if let Some(end) = end {
+                    index.read_separator(table, &mut separator)?;
+                    if separator < *end {
+                        break;
+                    }
+                }
+            }
+            let next = index.entry(table)?.block;
+            match stretch.joined(next).filter(|joined| joined.len <= most && table.bounded(*joined).is_ok()) {
+                Some(joined) if !table.is_cached(next) => stretch = joined,
+                _ => break,
+            }
+        }
+        Ok(stretch)
+    }
+}
+
 impl SsTable {
-    /// The data block at `handle` for a long scan forward: from the cache, or through `window`. The read is not shared: it
-    /// is longer than a block, and the others need windows of their own.
-    pub(super) fn load_ahead(&self, handle: BlockHandle, window: &mut Window) -> Result<BlockRef> {
+    /// The data block at `handle`, under `index`, for a scan: from the cache, through `window`, or, where it is read alone,
+    /// together with others that miss it. A longer read is not shared: the others need windows of their own.
+    pub(super) fn load_scanned(
+        &self,
+        handle: BlockHandle,
+        priority: CachePriority,
+        window: &mut Window,
+        ahead: impl FnOnce() -> Result<BlockHandle>,
+    ) -> Result<BlockRef> {
         let offset = self.meta().offset.wrapping_add(handle.offset);
         work::note_block();
         if let Some(block) = self.cache().get(self.file, offset) {
             return Ok(block);
         }
+        let stretch = if window.holds(handle) { handle } else { ahead()? };
+        if stretch == handle && !window.holds(handle) {
+            return self.load_missing(offset, handle, BlockKind::Data, Some(priority));
+        }
+        if stretch != handle {
+            note("table: blocks read together");
+        }
         work::block_read(
             || self.files.now_micros(),
             || {
-                let block = window
-                    .block(self, handle, SCAN_WINDOW)
-                    .and_then(|stored| self.decode_block(stored, handle, BlockKind::Data));
+                let block = match window.block(self, handle, stretch) {
+                    Ok(stored) => self.decode_block(stored, handle, BlockKind::Data),
+                    // A bad sector of another block.
+                    Err(_) if stretch != handle => {
+                        note("table: block read alone after an error");
+                        self.read_uncached(handle, BlockKind::Data)
+                    }
+                    Err(error) => Err(error),
+                };
                 window.release_large();
                 let block = self.or_mirror(block, |mirror| mirror.read_uncached(handle, BlockKind::Data))?;
-                Ok(self.cache().insert(self.file, offset, block, CachePriority::NoEvict))
+                Ok(self.cache().insert(self.file, offset, block, priority))
             },
         )
+    }
+
+    /// The stretch from the block at `handle` on, about `bytes` long, or to the end of the table's blocks.
+    pub(super) fn stretch_from(&self, handle: BlockHandle, bytes: u64) -> BlockHandle {
+        let left = self.meta().len.saturating_sub(FOOTER_LEN as u64).saturating_sub(handle.offset);
+        BlockHandle { offset: handle.offset, len: handle.len.max(bytes.min(left)) }
+    }
+
+    fn is_cached(&self, handle: BlockHandle) -> bool {
+        self.cache().holds(self.file, self.meta().offset.wrapping_add(handle.offset))
     }
 }

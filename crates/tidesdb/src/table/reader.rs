@@ -17,7 +17,7 @@ use super::{SsTableMeta, SsTableOptions};
 use crate::cache::work;
 use crate::cache::{BlockCache, BlockRef, Boarding, CachePriority, Reservation, SingleFlight};
 use crate::error::{Error, Result};
-use crate::io::File;
+use crate::io::{AlignedBuffer, File};
 use crate::iter::KeyRange;
 use crate::options::FamilyOptions;
 use crate::sync::note;
@@ -72,7 +72,7 @@ enum Form {
 struct End {
     file: Arc<dyn File>,
     /// The last bytes of the table, from this offset in it on.
-    bytes: Vec<u8>,
+    tail: AlignedBuffer,
     start: u64,
     footer: Footer,
     properties: Properties,
@@ -342,15 +342,16 @@ impl SsTable {
         let file = self.files.get(self.file)?;
         let tail_len = len.min(TAIL_READ);
         let tail_start = len - tail_len;
-        let mut bytes = vec![0; tail_len as usize];
-        file.read_exact_at(&mut bytes, self.meta.offset + tail_start)?;
+        let mut tail = AlignedBuffer::default();
+        tail.read(&*file, self.meta.offset + tail_start, tail_len as usize)?;
+        let bytes = tail.bytes();
         let footer_at = BlockHandle { offset: len - FOOTER_LEN as u64, len: FOOTER_LEN as u64 };
         let footer = Footer::decode(&bytes[bytes.len().saturating_sub(MAX_FOOTER_LEN)..])
             .map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != len || footer.family != self.meta.family {
             return Err(self.damage(footer_at, DecodeError::damage("another table than the manifest names")));
         }
-        let mut end = End { file, bytes, start: tail_start, footer, properties: Properties::default() };
+        let mut end = End { file, tail, start: tail_start, footer, properties: Properties::default() };
         let at = end.footer.properties;
         let properties = self.block_at_end(&end, at, BlockKind::Properties)?;
         end.properties = Properties::decode(&properties, end.footer.version())
@@ -365,7 +366,7 @@ impl SsTable {
     fn block_at_end(&self, end: &End, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         let stored = handle.offset.checked_sub(end.start).and_then(|start| {
             let upto = handle.end()?.checked_sub(end.start)?;
-            end.bytes.get(usize::try_from(start).ok()?..usize::try_from(upto).ok()?)
+            end.tail.bytes().get(usize::try_from(start).ok()?..usize::try_from(upto).ok()?)
         });
         match stored {
             Some(stored) => self.decode_block(stored, handle, kind),
@@ -426,7 +427,7 @@ impl SsTable {
     /// The rest of `load`, for a block missing from the cache. Reads of merges, without a priority, share nothing: a
     /// client does not wait for a thread of low priority.
     #[cold]
-    fn load_missing(
+    pub(super) fn load_missing(
         &self,
         offset: u64,
         handle: BlockHandle,
@@ -471,7 +472,7 @@ impl SsTable {
 
     fn read(&self, file: &dyn File, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
         thread_local! {
-            static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
         }
         let len = self.bounded(handle)?;
         if len > LARGE_BLOCK {
@@ -481,22 +482,17 @@ impl SsTable {
         }
         // Nobody has it meanwhile, whoever runs in this thread during the read.
         let mut scratch = SCRATCH.take();
-        if scratch.len() < len {
-            scratch.resize(len, 0);
-        }
-        let read = file
-            .read_exact_at(&mut scratch[..len], self.meta.offset + handle.offset)
-            .and_then(|()| self.decode_block(&scratch[..len], handle, kind));
-        if scratch.len() > SCRATCH_KEEP {
-            scratch.truncate(SCRATCH_KEEP);
-            scratch.shrink_to_fit();
-        }
+        let read = scratch
+            .read(file, self.meta.offset + handle.offset, len)
+            .and_then(|stored| self.decode_block(stored, handle, kind));
+        self.files.note_read(scratch.read_bytes());
+        scratch.shrink(SCRATCH_KEEP);
         SCRATCH.set(scratch);
         read
     }
 
-    /// An uncompressed block of many megabytes, read directly into its frame; `None` if the block is
-    /// compressed.
+    /// An uncompressed block of many megabytes, read into its frame at once, or in pieces from a file past the page cache;
+    /// `None` if the block is compressed.
     fn read_plain(
         &self,
         file: &dyn File,
@@ -504,14 +500,23 @@ impl SsTable {
         kind: BlockKind,
         len: usize,
     ) -> Result<Option<BlockRef>> {
-        let mut trailer = [0; TRAILER_LEN];
+        let mut piece = AlignedBuffer::default();
         let (start, stored) = (self.meta.offset + handle.offset, len - TRAILER_LEN);
-        file.read_exact_at(&mut trailer, start + stored as u64)?;
+        let mut trailer = [0; TRAILER_LEN];
+        trailer.copy_from_slice(piece.read(file, start + stored as u64, TRAILER_LEN)?);
         if !is_stored_plain(&trailer) {
             return Ok(None);
         }
         let mut frame = self.cache.frame(stored);
-        file.read_exact_at(&mut frame, start)?;
+        if file.alignment() > 1 {
+            for (number, part) in frame.chunks_mut(LARGE_BLOCK).enumerate() {
+                let at = start + (number * LARGE_BLOCK) as u64;
+                part.copy_from_slice(piece.read(file, at, part.len())?);
+            }
+        } else {
+            file.read_exact_at(&mut frame, start)?;
+        }
+        self.files.note_read(len);
         check_stored(&frame, &trailer, kind, handle.offset)
             .and_then(|_| check_payload(&frame, kind))
             .map_err(|damage| self.damage(handle, damage))?;

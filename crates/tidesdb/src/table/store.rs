@@ -4,18 +4,21 @@
 //!
 //! `max_open_files` bounds the open files. One lock serves, because only a block missing from the cache needs
 //! its file. Eviction is CLOCK over a vector. A file in use stays open after its eviction.
+//!
+//! Files are read past the page cache, if asked for and possible: the block cache then has the memory of both, and a block
+//! is one request of the disk. After RocksDB's `use_direct_reads`.
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::host::Clock;
-use crate::io::{Disk, File, OpenMode};
+use crate::io::{Advice, AlignedBuffer, Disk, File, OpenMode};
 use crate::options::{LogLevel, LogSink};
-use crate::sync::{Mutex, RwLock};
+use crate::sync::{note, Mutex, RwLock};
 use crate::types::FileNo;
 
 /// File name extension of table files.
@@ -42,6 +45,13 @@ pub struct TableStore {
     max_open: AtomicUsize,
     files: RwLock<OpenFiles>,
     log: Option<LogSink>,
+    /// Files are opened past the page cache.
+    direct: AtomicBool,
+    /// A file was read so.
+    direct_proven: AtomicBool,
+    /// Reads of blocks that were not in the cache, and their bytes. Those of merges are not among them.
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
     /// Files whose damage is in the log already.
     logged: Mutex<BTreeSet<FileNo>>,
 }
@@ -68,8 +78,23 @@ impl TableStore {
             max_open,
             files: RwLock::default(),
             log,
+            direct: AtomicBool::new(false),
+            direct_proven: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
             logged: Mutex::default(),
         })
+    }
+
+    /// From now on files are opened for reads past the page cache, or through it. Open ones stay as they are. Where the
+    /// file system refuses, a line of the log says so, once.
+    pub fn set_direct(&self, direct: bool) {
+        self.direct.store(direct, Ordering::Relaxed);
+    }
+
+    /// True if files are opened past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
     }
 
     /// Writes a line of the log.
@@ -102,7 +127,7 @@ impl TableStore {
             }
         }
         let path = self.path(number);
-        let file = self.disk.open(&path, OpenMode::Read).map_err(|error| match error {
+        let file = self.open(&path).map_err(|error| match error {
             // It was there when a manifest named it.
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 Error::corruption(path, 0, "the file is missing")
@@ -110,6 +135,64 @@ impl TableStore {
             other => other,
         })?;
         Ok(self.keep(number, file))
+    }
+
+    /// Counts a read of `bytes`, with the sectors around what was asked for.
+    pub(super) fn note_read(&self, bytes: usize) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Reads of blocks that were not in the cache, since the start.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of these reads.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
+        if self.is_direct() {
+            match self.open_direct(path) {
+                Err(error) if is_refusal(&error) => {
+                    if self.direct.swap(false, Ordering::Relaxed) {
+                        self.log(
+                            LogLevel::Warn,
+                            &format!("direct reads are not possible here ({error}): tables are read through the page cache"),
+                        );
+                    }
+                }
+                done => return done,
+            }
+        }
+        self.disk.open(path, OpenMode::Read)
+    }
+
+    /// The first file is read from, too: some file systems open it and refuse then.
+    fn open_direct(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let file = self.disk.open(path, OpenMode::ReadDirect)?;
+        note("table: file opened past the page cache");
+        if !self.direct_proven.load(Ordering::Relaxed) {
+            match AlignedBuffer::default().read(&*file, 0, 1).map(|_| ()) {
+                // A file without a byte proves nothing.
+                Err(Error::Corruption { .. }) => {}
+                done => {
+                    done?;
+                    self.direct_proven.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(file)
+    }
+
+    /// A file was written and synced, and is read by [`TableStore::get`] from now on.
+    pub fn written(&self, file: &dyn File) {
+        if self.is_direct() {
+            // Its pages would only take memory.
+            file.advise(0, 0, Advice::DontNeed);
+        }
     }
 
     /// The clock of the disk, in microseconds.
@@ -238,6 +321,12 @@ impl TableStore {
     pub fn open_files(&self) -> usize {
         self.files.read().open.len()
     }
+}
+
+/// True if the file system or the device cannot read past the page cache.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. }
+        if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)))
 }
 
 impl OpenFiles {

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 mod formats;
+mod read_ahead;
 
 use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
@@ -182,7 +183,10 @@ fn check_against_model(rng: &mut StdRng, table: &Arc<SsTable>, model: &Model, ta
             let found = hit.map(|hit| (key.clone(), hit.seq, hit.kind, hit.stored().to_vec()));
             assert_eq!(found, expected, "{tag} get {key:?} at {snapshot}");
         }
-        let mut iter = table.iter(snapshot);
+        let mut ends = [near(rng), near(rng)];
+        ends.sort();
+        let [lower, upper] = ends.map(|end| rng.gen::<bool>().then_some(end));
+        let mut iter = table.iter_within(snapshot, &Arc::new(KeyRange { lower, upper }));
         iter.seek_to_first().unwrap();
         for row in &rows {
             assert_eq!(current(&iter).as_ref(), Some(row), "{tag} forward at {snapshot}");
@@ -728,9 +732,9 @@ fn read_ahead_gives_back_the_room_of_a_large_block() {
     let (_store, table) = table_of(&options, &model);
     let mut window = super::read_ahead::Window::default();
     let handle = |offset, len| super::block::BlockHandle { offset, len };
-    window.block(&table, handle(0, 8 << 20), 1 << 16).unwrap();
+    window.block(&table, handle(0, 8 << 20), handle(0, 8 << 20)).unwrap();
     assert!(window.capacity() >= 8 << 20);
-    window.block(&table, handle(8 << 20, 4096), 1 << 16).unwrap();
+    window.block(&table, handle(8 << 20, 4096), handle(8 << 20, 1 << 16)).unwrap();
     assert!(window.capacity() < 1 << 20, "{}", window.capacity());
 
     // A merge has a large value once, and not while it goes through others.

@@ -12,6 +12,7 @@ use super::reader::{top_kind, SsTable};
 use crate::cache::BlockRef;
 use crate::error::{Error, Result};
 use crate::format::coding::{u64_at, varint_len};
+use crate::io::AlignedBuffer;
 use crate::options::FormatVersion;
 use crate::types::Seq;
 
@@ -60,10 +61,10 @@ impl SsTable {
         let footer_at =
             BlockHandle { offset: meta.len.saturating_sub(FOOTER_LEN as u64), len: FOOTER_LEN as u64 };
         // The footer is read again: the table may have been open for long.
-        let mut bytes = vec![0; meta.len.min(MAX_FOOTER_LEN as u64) as usize];
-        let start = meta.offset + meta.len - bytes.len() as u64;
-        self.file()?.read_exact_at(&mut bytes, start)?;
-        let footer = Footer::decode(&bytes).map_err(|damage| self.damage(footer_at, damage))?;
+        let len = meta.len.min(MAX_FOOTER_LEN as u64);
+        let mut end = AlignedBuffer::default();
+        let bytes = end.read(&*self.file()?, meta.offset + meta.len - len, len as usize)?;
+        let footer = Footer::decode(bytes).map_err(|damage| self.damage(footer_at, damage))?;
         if footer.table_len != meta.len || footer.family != meta.family {
             return Err(self.damage(footer_at, DecodeError::damage("another table than the manifest names")));
         }
@@ -328,8 +329,9 @@ impl Walk<'_> {
     }
 
     fn check_padding(&self, at: BlockHandle) -> Result<()> {
-        let mut bytes = vec![0; at.len as usize];
-        self.table.file()?.read_exact_at(&mut bytes, self.table.meta().offset + at.offset)?;
+        let mut padding = AlignedBuffer::default();
+        let bytes =
+            padding.read(&*self.table.file()?, self.table.meta().offset + at.offset, at.len as usize)?;
         match bytes.iter().all(|byte| *byte == 0) {
             true => Ok(()),
             false => Err(self.table.damage(at, DecodeError::damage("padding that is not zero"))),

@@ -14,7 +14,7 @@ use crate::iter::VersionIterator;
 use crate::types::{Entry, Kind, Seq};
 
 /// Read-ahead, in bytes.
-const WINDOW: usize = 256 << 10;
+const WINDOW: u64 = 256 << 10;
 
 /// Payload size, in bytes, beyond which the payload is freed once the next one needs less than half of it.
 const KEEP: usize = 1 << 20;
@@ -50,7 +50,7 @@ impl SsTableVersionIterator {
         SsTableVersionIterator {
             table,
             index: IndexCursor::new(None),
-            window: Window::default(),
+            window: Window::of_merge(),
             payload: Vec::new(),
             block_at: BlockHandle::default(),
             slot: 0,
@@ -99,7 +99,7 @@ impl SsTableVersionIterator {
 
     /// Reads the payload of the block at `handle` through the window.
     fn read_block(&mut self, handle: BlockHandle) -> Result<()> {
-        let stored = self.window.block(&self.table, handle, WINDOW)?;
+        let stored = self.window.block(&self.table, handle, self.table.stretch_from(handle, WINDOW))?;
         let mut open = || -> Result<(), DecodeError> {
             let encoded = check(stored, BlockKind::Data, handle.offset)?;
             self.payload.clear();

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::units::Bytes;
+use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::{LockOwner, TableMode};
@@ -360,10 +361,16 @@ impl LoadTables {
         output.writer.add_in_pieces(key, entry, more)
     }
 
+    fn synced(&self, file: &dyn File) -> Result<()> {
+        file.sync_data()?;
+        self.versions.table_files().written(file);
+        Ok(())
+    }
+
     fn end_table(&mut self) -> Result<()> {
         let Some(output) = self.writing.take() else { return Ok(()) };
         let number = output.number;
-        let finished = output.finish().and_then(|(file, meta)| file.sync_data().map(|()| meta));
+        let finished = output.finish().and_then(|(file, meta)| self.synced(&*file).map(|()| meta));
         let meta = finished.inspect_err(|_| self.versions.discard_file(number))?;
         self.done.push((self.versions.private_file(number, meta.len), meta));
         Ok(())

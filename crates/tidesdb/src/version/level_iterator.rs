@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::iter::{InternalIterator, VersionIterator};
+use crate::iter::{InternalIterator, KeyRange, VersionIterator};
 use crate::table::{SsTableIterator, SsTableVersionIterator};
 use crate::types::{Entry, Seq};
 
@@ -14,6 +14,8 @@ use super::{Level, TableHandle};
 pub struct LevelIterator {
     level: Arc<Level>,
     snapshot: Seq,
+    /// Of the scan.
+    range: Arc<KeyRange>,
     /// Index of the table under `iter`.
     at: usize,
     iter: Option<SsTableIterator>,
@@ -21,8 +23,8 @@ pub struct LevelIterator {
 
 impl LevelIterator {
     /// An unpositioned iterator over `level`.
-    pub fn new(level: Arc<Level>, snapshot: Seq) -> LevelIterator {
-        LevelIterator { level, snapshot, at: 0, iter: None }
+    pub fn new(level: Arc<Level>, snapshot: Seq, range: Arc<KeyRange>) -> LevelIterator {
+        LevelIterator { level, snapshot, range, at: 0, iter: None }
     }
 
     /// Opens the table `at` in `iter`, if there is one.
@@ -31,7 +33,7 @@ impl LevelIterator {
             self.iter = None;
             let table = self.level.tables().get(at)?;
             // The level keeps the file.
-            self.iter = Some(table.table.iter(self.snapshot));
+            self.iter = Some(table.table.iter_within(self.snapshot, &self.range));
             self.at = at;
         }
         self.iter.as_mut()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::iter::InternalIterator;
+use crate::iter::{InternalIterator, KeyRange};
 use crate::table::SsTableIterator;
 use crate::types::{Entry, Seq};
 
@@ -19,6 +19,11 @@ impl TableHandle {
     /// A scan at `snapshot` in both directions, through the cache.
     pub fn iter(&self, snapshot: Seq) -> TableHandleIterator {
         TableHandleIterator { iter: self.table.iter(snapshot), _file: Arc::clone(&self.file) }
+    }
+
+    /// The same; it reads ahead within `range`.
+    pub fn iter_within(&self, snapshot: Seq, range: &Arc<KeyRange>) -> TableHandleIterator {
+        TableHandleIterator { iter: self.table.iter_within(snapshot, range), _file: Arc::clone(&self.file) }
     }
 }
 

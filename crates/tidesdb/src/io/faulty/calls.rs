@@ -12,11 +12,16 @@ use crate::host::{splitmix64, Clock, Instant, Random, SystemClock};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::Mutex;
 
+/// Bytes of a sector.
+const SECTOR: usize = 512;
+
 #[derive(Debug)]
 struct FaultyFile {
     state: Arc<Mutex<FaultyState>>,
     inode: u64,
     path: PathBuf,
+    /// Of a reader past the page cache; else 1.
+    sector: usize,
 }
 
 fn in_use(path: &Path) -> Error {
@@ -62,8 +67,16 @@ impl File for FaultyFile {
         &self.path
     }
 
+    fn alignment(&self) -> usize {
+        self.sector
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let mut state = self.state.lock();
+        let places = [offset as usize, buf.len(), buf.as_ptr() as usize];
+        if places.iter().any(|place| place % self.sector != 0) {
+            return Err(os_error(Op::Read, &self.path, libc::EINVAL));
+        }
         let n = match state.begin(Op::Read, &self.path)? {
             Some(failure) if failure.code().is_some() => {
                 return Err(os_error(Op::Read, &self.path, libc::EIO))
@@ -162,6 +175,11 @@ impl Disk for FaultyDisk {
         let op = if mode == OpenMode::Create { Op::Create } else { Op::Open };
         let mut state = self.state.lock();
         state.begin_whole(op, path)?;
+        let sector = match mode {
+            OpenMode::ReadDirect if state.refuses_direct => return Err(os_error(op, path, libc::EINVAL)),
+            OpenMode::ReadDirect => SECTOR,
+            _ => 1,
+        };
         let inode = match (state.live.get(path).copied(), mode) {
             (Some(id), OpenMode::Create) => {
                 let op = state.op();
@@ -183,7 +201,7 @@ impl Disk for FaultyDisk {
             (None, _) => return Err(os_error(Op::Open, path, libc::ENOENT)),
         };
         *state.handles.entry(inode).or_insert(0) += 1;
-        Ok(Arc::new(FaultyFile { state: self.state.clone(), inode, path: path.to_path_buf() }))
+        Ok(Arc::new(FaultyFile { state: self.state.clone(), inode, path: path.to_path_buf(), sector }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

@@ -77,6 +77,7 @@ impl FaultyDisk {
                 failing_calls: BTreeMap::new(),
                 faults: Vec::new(),
                 capacity: None,
+                refuses_direct: false,
                 rng,
                 clock: 1_000_000,
                 wall_ahead: 0,
@@ -120,6 +121,11 @@ impl FaultyDisk {
         state.faults.clear();
         state.failing_calls.clear();
         state.dies_at = u64::MAX;
+    }
+
+    /// Reads past the page cache are refused from now on, as on a file system that cannot do them.
+    pub fn refuse_direct(&self, refuses: bool) {
+        self.state.lock().refuses_direct = refuses;
     }
 
     /// Bounds the sum of all files' lengths, in bytes; growing beyond is "no space".
@@ -269,6 +275,7 @@ impl FaultyDisk {
             failing_calls: BTreeMap::new(),
             faults: Vec::new(),
             capacity: state.capacity,
+            refuses_direct: state.refuses_direct,
             rng,
             clock: state.clock + 1_000_000,
             wall_ahead: state.wall_ahead,

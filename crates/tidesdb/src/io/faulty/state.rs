@@ -63,6 +63,8 @@ pub(super) struct FaultyState {
     pub(super) failing_calls: BTreeMap<u64, Failure>,
     pub(super) faults: Vec<Fault>,
     pub(super) capacity: Option<u64>,
+    /// No file is opened past the page cache.
+    pub(super) refuses_direct: bool,
     pub(super) rng: u64,
     pub(super) clock: u64,
     /// Seconds by which the wall clock is ahead of the monotonic clock.

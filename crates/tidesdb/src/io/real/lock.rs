@@ -55,7 +55,7 @@ impl RealLock {
     /// The same together with other readers; does not make a missing file.
     pub(super) fn shared(path: &Path) -> Result<RealLock> {
         let directory = lock_directory(path, libc::LOCK_SH)?;
-        let file = match regular::open(path, fs::OpenOptions::new().read(true)) {
+        let file = match regular::open(path, fs::OpenOptions::new().read(true), 0) {
             Ok(file) => Some(flock(file, path, path, libc::LOCK_SH)?),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -123,7 +123,7 @@ fn directory_of(path: &Path) -> &Path {
 fn lock_file(path: &Path) -> Result<Flock> {
     for _ in 0..ATTEMPTS {
         let mut options = fs::OpenOptions::new();
-        let file = regular::open(path, options.read(true).write(true).create(true).truncate(false))?;
+        let file = regular::open(path, options.read(true).write(true).create(true).truncate(false), 0)?;
         let lock = flock(file, path, path, libc::LOCK_EX)?;
         // Its name may have gone to another file before it was locked.
         if names(fs::symlink_metadata(path), &lock.0, path)? {

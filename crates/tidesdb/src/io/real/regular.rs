@@ -9,9 +9,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 /// Opens `path` with these options, if it is a regular file. `Error::Corruption` for anything else in its
-/// place; opening it does not wait, whatever it is.
-pub(super) fn open(path: &Path, options: &mut fs::OpenOptions) -> Result<fs::File> {
-    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+/// place; opening it does not wait, whatever it is. `flags` as of `open(2)`, in addition.
+pub(super) fn open(path: &Path, options: &mut fs::OpenOptions, flags: libc::c_int) -> Result<fs::File> {
+    options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | flags);
     let found = match options.open(path) {
         Ok(file) => {
             let kind = file.metadata().map_err(|e| Error::io("stat", path, e))?.file_type();

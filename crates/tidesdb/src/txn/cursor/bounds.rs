@@ -1,5 +1,6 @@
 //! The end of a scan.
 
+use crate::iter::KeyRange;
 use crate::txn::gap::successor;
 
 /// The first key after every key with `prefix` as its start, into `out`; false if there is none.
@@ -62,6 +63,11 @@ impl ScanBounds {
             Some(bound) => key <= bound,
             None => false,
         }
+    }
+
+    /// Its keys, as far as the end tells them.
+    pub(super) fn range(&self) -> KeyRange {
+        KeyRange { lower: self.end(false), upper: self.end(true) }
     }
 
     /// The end for steps in the direction `forward`. Forward: the first key after all keys of the scan.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use super::bounds::ScanBounds;
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
 use crate::memtable::Memtable;
@@ -97,13 +98,20 @@ impl MergedView {
 
     /// Builds the merge over the present runs. [`Error::NoSuchFamily`](crate::error::Error::NoSuchFamily) if
     /// the family is gone.
-    pub(super) fn open(&mut self, txn: &Transaction, family: &Family, prefix: &[u8], seq: Seq) -> Result<()> {
+    pub(super) fn open(
+        &mut self,
+        txn: &Transaction,
+        family: &Family,
+        bounds: &ScanBounds,
+        seq: Seq,
+    ) -> Result<()> {
         let super_version = txn.store.super_version();
         // Asked after: a drop marks the family before its tables go from the super version.
         family.check_live()?;
         let family = family.id();
         let basis = Basis::of(&super_version);
         self.absent_from = basis.memtables_without(family);
+        let prefix = &bounds.prefix;
         let mut iterators = txn.batch.runs().iterators(family, prefix)?;
         self.own = None;
         if self.both_versions && !iterators.is_empty() {
@@ -111,7 +119,7 @@ impl MergedView {
         }
         self.own_iterators = iterators.len();
         self.own_runs = txn.batch.runs().changes();
-        iterators.extend(super_version.iterators(family, seq, prefix)?);
+        iterators.extend(super_version.iterators(family, seq, prefix, &Arc::new(bounds.range()))?);
         self.merge = Some(MergingIterator::new(iterators));
         self.basis = Some(basis);
         self.seq = seq;
@@ -125,7 +133,7 @@ impl MergedView {
         &mut self,
         txn: &Transaction,
         family: &Family,
-        prefix: &[u8],
+        bounds: &ScanBounds,
         mode: ReadMode,
     ) -> Result<bool> {
         let is_right = |basis: &Basis| {
@@ -138,7 +146,7 @@ impl MergedView {
         let has_committed = self.basis.as_ref().is_some_and(is_right);
         let has_all = self.merge.is_some() && has_committed && self.own_runs == txn.batch.runs().changes();
         if !has_all {
-            self.open(txn, family, prefix, self.seq)?;
+            self.open(txn, family, bounds, self.seq)?;
         }
         Ok(!has_all)
     }

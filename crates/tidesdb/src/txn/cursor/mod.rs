@@ -239,7 +239,7 @@ impl Cursor {
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
         self.ended_snapshots = txn.ended_snapshots();
-        self.merged.open(txn, &self.family, &self.bounds.prefix, seq)?;
+        self.merged.open(txn, &self.family, &self.bounds, seq)?;
         let last = &mut self.position.last;
         self.position.edge = match scan.start {
             Start::First | Start::Last => Edge::Open,
@@ -310,7 +310,7 @@ impl Cursor {
 
     /// Rebuilds the merge if a run visible to the scan is missing from it. Returns whether it did.
     fn refresh(&mut self, txn: &Transaction) -> Result<bool> {
-        self.merged.refresh(txn, &self.family, &self.bounds.prefix, self.locks.mode)
+        self.merged.refresh(txn, &self.family, &self.bounds, self.locks.mode)
     }
 
     /// Moves the merge to the next key to look at.

@@ -45,6 +45,9 @@ impl File for BlockedFile {
     fn path(&self) -> &Path {
         self.inner.path()
     }
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
         self.inner.read_at(buf, offset)
     }

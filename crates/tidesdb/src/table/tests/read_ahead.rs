@@ -1,0 +1,187 @@
+//! Requests of the disk that reads cost.
+
+use super::*;
+use crate::io::FaultyDisk;
+
+const ROWS: u64 = 20_000;
+
+/// A table of rows of 200 bytes, nothing of it cached, read past the page cache unless the disk refuses.
+struct Cold {
+    files: Arc<TableStore>,
+    cache: Arc<BlockCache>,
+    table: Arc<SsTable>,
+}
+
+impl Cold {
+    fn new(refuses: bool) -> Cold {
+        let disk = FaultyDisk::new(7);
+        disk.refuse_direct(refuses);
+        Cold::on(&disk)
+    }
+
+    fn on(disk: &FaultyDisk) -> Cold {
+        disk.shared().create_dir_all(Path::new("/s")).unwrap();
+        let files = TableStore::new(disk.shared(), "/s", 8);
+        files.set_direct(true);
+        let options =
+            SsTableOptions { compression: Compression::None, block_size: 4096, ..SsTableOptions::default() };
+        let mut writer =
+            SsTableWriter::new(files.create(FILE).unwrap(), 0, 3, options).in_format(FormatVersion::Two);
+        for row in 0..ROWS {
+            writer.add(&key(row), Entry::new(1, Kind::PUT, &[row as u8; 200])).unwrap();
+        }
+        let cache = BlockCache::new(8 << 20);
+        let table = SsTable::open(Arc::clone(&files), Arc::clone(&cache), FILE, writer.finish().unwrap());
+        // Footer, properties and top index are resident; the partitions of the index are cached.
+        for row in (0..ROWS).step_by(50) {
+            table.get(&key(row), hash_key(&key(row)), MAX_SEQ).unwrap().expect("is there");
+        }
+        let cold = Cold { files, cache, table };
+        cold.forget_data();
+        cold
+    }
+
+    /// Takes data blocks out of the cache, and leaves the index.
+    fn forget_data(&self) {
+        self.cache.erase_file(FILE);
+        let mut index = super::super::iterator::IndexCursor::new(Some(crate::cache::CachePriority::High));
+        let mut more = index.first(&self.table).unwrap();
+        while more {
+            more = index.next(&self.table).unwrap();
+        }
+    }
+
+    /// Requests and bytes of `read`.
+    fn cost(&self, read: impl FnOnce()) -> (u64, u64) {
+        let before = (self.files.reads(), self.files.read_bytes());
+        read();
+        (self.files.reads() - before.0, self.files.read_bytes() - before.1)
+    }
+
+    fn scan(&self, range: Option<KeyRange>, from: u64, rows: u64, forward: bool) {
+        let mut iter = match range {
+            Some(range) => self.table.iter_within(MAX_SEQ, &Arc::new(range)),
+            None => self.table.iter(MAX_SEQ),
+        };
+        if forward { iter.seek(&key(from)) } else { iter.seek_for_prev(&key(from)) }.unwrap();
+        for step in 0..rows {
+            let row = if forward { from + step } else { from - step };
+            assert_eq!(iter.key(), key(row));
+            assert_eq!(iter.entry().stored(), [row as u8; 200]);
+            if forward { iter.next() } else { iter.prev() }.unwrap();
+        }
+    }
+}
+
+fn key(row: u64) -> [u8; 8] {
+    row.to_be_bytes()
+}
+
+fn between(from: u64, to: u64) -> Option<KeyRange> {
+    Some(KeyRange { lower: Some(key(from).to_vec()), upper: Some(key(to).to_vec()) })
+}
+
+#[test]
+fn a_cold_point_read_is_one_request_of_a_block_and_its_sectors() {
+    for refuses in [false, true] {
+        let cold = Cold::new(refuses);
+        assert_eq!(cold.files.is_direct(), !refuses);
+        for row in [0, 77, 9_999, ROWS - 1] {
+            let (reads, bytes) = cold.cost(|| {
+                cold.table.get(&key(row), hash_key(&key(row)), MAX_SEQ).unwrap().expect("is there");
+            });
+            assert!(reads == 1 && bytes <= 5 << 10, "row {row}: {reads} requests, {bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_cold_range_with_a_known_end_is_one_request_in_both_directions() {
+    for refuses in [false, true] {
+        let cold = Cold::new(refuses);
+        for from in [0, 1_234, 9_990, ROWS - 100] {
+            for forward in [true, false] {
+                cold.forget_data();
+                let begin = if forward { from } else { from + 99 };
+                let (reads, bytes) = cold.cost(|| cold.scan(between(from, from + 100), begin, 100, forward));
+                // Two at the border of two partitions of the index.
+                assert!(reads <= 2 && bytes <= 36 << 10, "{from} {forward}: {reads} requests, {bytes} bytes");
+                let (reads, _) = cold.cost(|| cold.scan(between(from, from + 100), begin, 100, forward));
+                assert_eq!(reads, 0, "all of it is cached");
+            }
+        }
+        cold.forget_data();
+        let ranges = (0..100).map(|n| n * 180);
+        let reads: u64 =
+            ranges.map(|from| cold.cost(|| cold.scan(between(from, from + 100), from, 100, true)).0).sum();
+        assert!(reads <= 110, "{reads} requests for 100 ranges");
+    }
+}
+
+#[test]
+fn a_scan_without_an_end_reads_little_at_first_and_long_stretches_later() {
+    let cold = Cold::new(false);
+    let (reads, bytes) = cold.cost(|| cold.scan(None, 5_000, 1, true));
+    assert!(reads == 1 && bytes <= 5 << 10, "{reads} requests, {bytes} bytes");
+    cold.forget_data();
+    for forward in [true, false] {
+        let begin = if forward { 0 } else { ROWS - 1 };
+        let (reads, bytes) = cold.cost(|| cold.scan(None, begin, ROWS, forward));
+        let all = cold.table.meta().len;
+        assert!(reads < all / (100 << 10), "{reads} requests for {all} bytes");
+        assert!(bytes < all + all / 8, "{bytes} of {all} bytes");
+        cold.forget_data();
+    }
+}
+
+#[test]
+fn a_scan_that_is_given_up_before_its_known_end_has_read_no_more_than_the_first_stretch() {
+    let cold = Cold::new(false);
+    let (reads, bytes) = cold.cost(|| cold.scan(between(5_000, 15_000), 5_000, 1, true));
+    assert!(reads == 1 && bytes <= 34 << 10, "{reads} requests, {bytes} bytes");
+}
+
+#[test]
+fn a_bad_sector_costs_the_block_that_it_is_in_and_no_other() {
+    let disk = FaultyDisk::new(7);
+    let cold = Cold::on(&disk);
+    let sector = crate::io::faulty::Fault {
+        op: Some(crate::io::faulty::Op::Read),
+        path: String::new(),
+        skip: 0,
+        times: 1,
+        failure: crate::io::faulty::Failure::Eio,
+    };
+    disk.fail(sector);
+    // The long read fails, and the first block alone is read.
+    cold.scan(between(5_000, 5_100), 5_000, 5, true);
+    disk.heal();
+}
+
+#[test]
+fn read_ahead_ends_before_a_cached_block() {
+    let cold = Cold::new(false);
+    cold.table.get(&key(1_050), hash_key(&key(1_050)), MAX_SEQ).unwrap().expect("is there");
+    let (_, bytes) = cold.cost(|| cold.scan(between(1_000, 1_100), 1_000, 40, true));
+    assert!(bytes < 14 << 10, "{bytes} bytes");
+}
+
+#[test]
+fn a_refusal_of_direct_reads_is_told_once_and_costs_nothing_else() {
+    let lines = Arc::new(crate::sync::Mutex::new(Vec::new()));
+    let sink = crate::options::LogSink::new({
+        let lines = Arc::clone(&lines);
+        move |_, line: &str| lines.lock().push(line.to_string())
+    });
+    let disk = FaultyDisk::new(7);
+    disk.shared().create_dir_all(Path::new("/s")).unwrap();
+    disk.refuse_direct(true);
+    let files = TableStore::telling(disk.shared(), "/s", 8, Some(sink));
+    files.set_direct(true);
+    for number in [1, 2] {
+        files.create(number).unwrap().write_at(b"bytes", 0).unwrap();
+        assert_eq!(files.get(number).unwrap().alignment(), 1);
+    }
+    assert_eq!(lines.lock().len(), 1, "{:?}", lines.lock());
+    assert!(lines.lock()[0].contains("through the page cache"));
+}
