@@ -53,7 +53,7 @@ pub enum Advice {
 pub trait File: Send + Sync + fmt::Debug {
     /// Path of its opening, for messages.
     fn path(&self) -> &Path;
-    /// Bytes of a sector, if reads must be of whole ones into memory at a multiple of it ([`AlignedBuffer`] does that); only
+    /// Bytes of a sector, if reads must be of whole ones into memory at a multiple of it (`AlignedBuffer` does that); only
     /// the file's end may cut a read short of one. 1: any read will do.
     fn alignment(&self) -> usize {
         1
