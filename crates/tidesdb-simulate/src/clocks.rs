@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::simulation;
 
 use crate::events::hit;
@@ -40,4 +41,19 @@ pub fn work(world: &World, seed: u64, jumps: u64) -> Result<(), String> {
         second = now;
     }
     Ok(())
+}
+
+/// Before the store's end, in half of the cases: the wall clock was ahead, the clock of expiries followed it, and nothing
+/// that is written afterwards says so.
+pub fn lag(db: &Db, seed: u64) {
+    let mut random = Random::new(seed, 801);
+    if random.one_in(2) {
+        return;
+    }
+    let (ahead, back) = random.pick(&[(1, 1), (3, 1), (3, 2), (30, 2), (30, 30), (3_000, 50)]);
+    host::set_wall(ahead);
+    hit("wall clock ahead");
+    db.expiry_second();
+    host::set_wall(-back);
+    hit("wall clock back");
 }

@@ -71,6 +71,7 @@ const KINDS: &[&str] = &[
     "opened for reading only",
     "options changed",
     "pair of put and deletion dropped",
+    "power cut after a failure of the log",
     "prepared after a crash",
     "prepared for later",
     "read",

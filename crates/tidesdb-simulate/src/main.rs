@@ -18,6 +18,7 @@ mod faults;
 mod formats;
 mod history;
 mod host;
+mod leaning;
 mod load;
 mod model;
 #[cfg(mutants)]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tidesdb_simulated::internal::io::faulty::{Crash, Op};
-use tidesdb_simulated::{Compression, FamilyOptions, Options};
+use tidesdb_simulated::internal::io::faulty::Crash;
+use tidesdb_simulated::{FamilyOptions, Options};
 
 use crate::client::MOST_STATEMENTS;
 use crate::cut::{shrink, Cut, Part};
-use crate::faults::{Area, Mood};
+use crate::faults::Mood;
 use crate::formats::Formats;
+use crate::leaning::Leaning;
 use crate::options::{family_options, store_options};
 use crate::owner::Memory;
 use crate::random::Random;
@@ -58,7 +59,7 @@ impl Work {
     }
 
     /// Whether it ends with an error where a call fails, and would be of no use.
-    fn needs_sound_disk(self) -> bool {
+    pub fn needs_sound_disk(self) -> bool {
         matches!(self, Work::Backups | Work::Decisions)
     }
 
@@ -75,17 +76,6 @@ pub struct Amount {
     pub workers: u64,
     /// Of each.
     pub rounds: u64,
-}
-
-/// What a program does more of than others, so that rare events come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaning {
-    /// Nothing.
-    None,
-    /// Nearly all transactions are prepared and rolled back: the log grows, and memtables do not.
-    Undone,
-    /// Small flushes come in turn, over a large level.
-    Piled,
 }
 
 /// See the module's comment.
@@ -160,11 +150,7 @@ impl Program {
         let transactions = 4 + random.below(12);
         let mut of_formats = Random::new(seed, 7);
         let mut leanings = Random::new(seed, 9);
-        let leaning = match leanings.below(40) {
-            0 => Leaning::Undone,
-            1 => Leaning::Piled,
-            _ => Leaning::None,
-        };
+        let leaning = Leaning::of(&mut leanings);
         let program = Program {
             seed,
             formats: Formats::of(&mut of_formats),
@@ -192,43 +178,6 @@ impl Program {
             cut: Cut::default(),
         };
         program.leant(&mut leanings)
-    }
-
-    /// With the options and sizes that its leaning needs.
-    fn leant(mut self, random: &mut Random) -> Program {
-        let options = &mut self.options;
-        match self.leaning {
-            Leaning::None => return self,
-            Leaning::Undone => {
-                options.write_buffer_size = random.pick(&[4 << 10, 8 << 10, 16 << 10]);
-                options.wal_segment_size = 4 << 10;
-                options.max_memory = 0;
-                self.transactions += 8;
-                if random.one_in(3) {
-                    self.mood = Mood::Failing(Some(Area::Log), Some(Op::Remove));
-                    self.beside.retain(|work, _| !work.needs_sound_disk());
-                }
-            }
-            Leaning::Piled => {
-                options.write_buffer_size = 64 << 10;
-                options.base_level_size = 256 << 10;
-                options.target_file_size = 64 << 10;
-                options.compaction_threads = 1 + random.below(2) as usize;
-                options.max_memory = 0;
-                for family in &mut self.family_options {
-                    (family.l0_compaction_trigger, family.l0_stall_threshold) = (2, 64);
-                    family.min_levels = 1;
-                    // Rows of one letter would make no large level.
-                    family.compression = Compression::None;
-                }
-                self.family_options.truncate(1);
-                self.keys = 300;
-                self.transactions += 12;
-                self.upkeep = 20 + random.below(40);
-            }
-        }
-        self.longest = 20_000;
-        self
     }
 
     /// Families whose names clients use.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::internal::io::faulty::{Crash, Op};
 use tidesdb_simulated::internal::io::FaultyDisk;
-use tidesdb_simulated::{simulation, Error, FormatVersion, Options};
+use tidesdb_simulated::{simulation, Error, FormatVersion, Options, SyncMode};
 
 use crate::backups::Keeper;
 use crate::branches::Branches;
@@ -22,9 +22,10 @@ use crate::events::{self, hit};
 use crate::faults::{Area, Faults, Mood, Occasion};
 use crate::formats::{self, Formats};
 use crate::history::{History, Owed};
+use crate::leaning::Leaning;
 use crate::load::Loader;
 use crate::owner::{self, Memory};
-use crate::program::{Amount, Leaning, Program, Work};
+use crate::program::{Amount, Program, Work};
 use crate::random::Random;
 use crate::world::{content_of, sleep_below, CertainMode, Views, World};
 use crate::{clocks, coordinator, host, options, recovery, watcher};
@@ -255,24 +256,42 @@ impl Program {
         crashed
     }
 
-    /// The log failed: the store shows all that it answered, and so does the next one in its place.
+    /// The log failed: the store shows all that it answered, and the next one in its place has all that it shows.
     fn after_failure(&self, db: Arc<Db>, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         hit("log failed");
         let owed = history.owed(true);
         let told = |what: String| format!("after a failure of the log: {what}");
         let told_open = |what: String| format!("while the store is open after a failure of the log: {what}");
-        history.place_of_shown(&content_of(&db)?, &owed).map_err(told_open)?;
+        let (shown, _) = history.place_of_shown(&content_of(&db)?, &owed).map_err(told_open)?;
         // It says that it was none.
         drop(Arc::into_inner(db).map(Db::close));
-        let db = self.open(&disk.crash(Crash::Kill)).map_err(told)?;
+        let crash = self.crash_after_failure();
+        let db = self.open(&disk.crash(crash)).map_err(told)?;
         let listed = db.prepared();
         let places = history.place_of(&content_of(&db)?, &owed).map_err(told)?;
+        if places.1 < shown {
+            let (last, how) = (places.1, name_of(crash));
+            return Err(told(format!(
+                "it showed commit {shown}, and after {how} those up to {last} are there"
+            )));
+        }
         history.branches(|all| all.check(&listed, places, &owed.branches, &owed.branches)).map_err(told)?;
         for xid in listed {
             db.rollback_by_xid(&xid).map_err(|error| told(format!("decision: {error}")))?;
         }
         history.place_of(&content_of(&db)?, &owed).map_err(told)?;
         Arc::into_inner(db).map_or(Ok(()), Db::close).map_err(|error| told(format!("close: {error}")))
+    }
+
+    /// What the store shows after a failure of the log is durable in FULL; in other modes it is written.
+    fn crash_after_failure(&self) -> Crash {
+        let is_full = self.options.sync_mode == SyncMode::Full && self.amount(Work::Settings).workers == 0;
+        let mut random = Random::new(self.seed, 10);
+        if !is_full || random.one_in(4) {
+            return Crash::Kill;
+        }
+        hit("power cut after a failure of the log");
+        random.pick(&[Crash::Drop, Crash::Keep, Crash::Tear, Crash::Reorder, Crash::Prefix])
     }
 
     /// The end of a life; the prepared transactions that are left are decided in the next, after a restart.
@@ -284,6 +303,9 @@ impl Program {
         let one_in = random.pick(&[1, 1, 2]);
         let left = decide_some(&db, history, &mut random, one_in)?;
         settle(&db, history, self.promises(self.mood == Mood::Sound))?;
+        if self.expiring && !self.cut.has(Part::Beside(Work::Clocks)) {
+            clocks::lag(&db, self.seed);
+        }
         let second = history.has_expiring().then(|| db.expiry_second());
         close(db, disk, DIR, left.is_empty(), self.mood == Mood::Sound)?;
         if random.one_in(6) {

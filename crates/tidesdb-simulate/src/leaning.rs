@@ -1,0 +1,122 @@
+//! What few programs do more of than others, so that rare events come: the options, sizes and faults that it needs.
+
+use tidesdb_simulated::internal::io::faulty::Op;
+use tidesdb_simulated::{Compression, SyncMode};
+
+use crate::faults::{Area, Mood};
+use crate::program::Program;
+use crate::random::Random;
+
+/// See the module's comment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaning {
+    /// Nothing.
+    None,
+    /// Nearly all transactions are prepared and rolled back: the log grows, and memtables do not.
+    Undone,
+    /// Small flushes come in turn, over a large level.
+    Piled,
+    /// Records of the log go on in the next segment, and calls on the log fail: also in the midst of a record.
+    LogFails,
+    /// Several clients miss the same few blocks, and reads of tables fail.
+    ReadsFail,
+}
+
+impl Leaning {
+    /// That of a program: one in ten has any.
+    pub fn of(random: &mut Random) -> Leaning {
+        match random.below(40) {
+            0 => Leaning::Undone,
+            1 => Leaning::Piled,
+            2 => Leaning::LogFails,
+            3 => Leaning::ReadsFail,
+            _ => Leaning::None,
+        }
+    }
+}
+
+impl Program {
+    /// With the options and sizes that its leaning needs.
+    pub(crate) fn leant(mut self, random: &mut Random) -> Program {
+        match self.leaning {
+            Leaning::None => return self,
+            Leaning::Undone => self.lean_to_undone(random),
+            Leaning::Piled => self.lean_to_piled(random),
+            Leaning::LogFails => self.lean_to_log_fails(random),
+            Leaning::ReadsFail => self.lean_to_reads_fail(),
+        }
+        self
+    }
+
+    fn lean_to_undone(&mut self, random: &mut Random) {
+        self.options.write_buffer_size = random.pick(&[4 << 10, 8 << 10, 16 << 10]);
+        self.options.wal_segment_size = 4 << 10;
+        self.options.max_memory = 0;
+        self.transactions += 8;
+        self.longest = 20_000;
+        if random.one_in(3) {
+            self.fail_by(Mood::Failing(Some(Area::Log), Some(Op::Remove)));
+        }
+    }
+
+    fn lean_to_piled(&mut self, random: &mut Random) {
+        let options = &mut self.options;
+        options.write_buffer_size = 64 << 10;
+        options.base_level_size = 256 << 10;
+        options.target_file_size = 64 << 10;
+        options.compaction_threads = 1 + random.below(2) as usize;
+        options.max_memory = 0;
+        for family in &mut self.family_options {
+            (family.l0_compaction_trigger, family.l0_stall_threshold) = (2, 64);
+            family.min_levels = 1;
+            // Rows of one letter would make no large level.
+            family.compression = Compression::None;
+        }
+        self.family_options.truncate(1);
+        self.keys = 300;
+        self.transactions += 12;
+        self.upkeep = 20 + random.below(40);
+        self.longest = 20_000;
+    }
+
+    /// The smallest segments, and transactions that are longer and yet stay in memory. A commit that is not synced is
+    /// answered by its write alone.
+    fn lean_to_log_fails(&mut self, random: &mut Random) {
+        self.options.wal_segment_size = 4 << 10;
+        self.options.write_buffer_size = 64 << 10;
+        self.options.max_memory = 0;
+        self.options.sync_mode = random.pick(&[SyncMode::Full, SyncMode::Interval, SyncMode::None]);
+        self.longest = 20_000;
+        let log = Some(Area::Log);
+        self.fail_by(random.pick(&[
+            Mood::Failing(log, Some(Op::Write)),
+            Mood::Failing(log, Some(Op::Write)),
+            Mood::Failing(log, Some(Op::Sync)),
+            Mood::Full(log),
+        ]));
+    }
+
+    /// Few rows in large blocks, and a cache of one entry.
+    fn lean_to_reads_fail(&mut self) {
+        self.options.write_buffer_size = 4 << 10;
+        self.options.block_cache_size = 1;
+        self.options.max_open_files = 64;
+        self.options.max_memory = 0;
+        for family in &mut self.family_options {
+            family.block_size = 4096;
+        }
+        self.family_options.truncate(1);
+        self.clients = 3;
+        self.keys = 30;
+        self.longest = 2_000;
+        self.switch_one_in = 2;
+        self.most_faults = 30;
+        self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));
+    }
+
+    /// With faults of its own, and without the work that needs a sound disk.
+    fn fail_by(&mut self, mood: Mood) {
+        self.mood = mood;
+        self.beside.retain(|work, _| !work.needs_sound_disk());
+    }
+}
