@@ -117,12 +117,12 @@ fn put(db: &Db, key: &[u8]) -> tidesdb::Result<()> {
     put.and_then(|()| txn.commit().map(|_| ()))
 }
 
-/// Cuts in the manifest.
-fn cuts(disk: &FaultyDisk) -> usize {
+/// Epoch boundaries in the manifest.
+fn boundaries(disk: &FaultyDisk) -> usize {
     let shared: Arc<dyn Disk> = disk.shared();
     let tables = TableStore::new(shared.clone(), Path::new(DIR), 8);
     let versions = VersionSet::open(shared, Path::new(DIR), tables, BlockCache::new(4096), OpenFor::Read);
-    versions.expect("opens for reading").state().cuts.len()
+    versions.expect("opens for reading").state().boundaries.len()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_store_on_a_full_disk_opens_drops_a_table_and_goes_on_when_there_is_space() 
     ddl.drop_family(b"filed").expect("is there");
     ddl.commit().expect("drops a family on a full disk");
     assert!(db.family(b"filed").is_err());
-    assert_eq!(cuts(&disk), 1, "the log of the earlier life is still needed");
+    assert_eq!(boundaries(&disk), 1, "the log of the earlier life is still needed");
 
     disk.set_capacity(None);
     let begun = Instant::now();
@@ -160,7 +160,7 @@ fn a_store_on_a_full_disk_opens_drops_a_table_and_goes_on_when_there_is_space() 
     // The decided batch stood in the earlier life's log.
     db.flush().expect("flushes");
     db.close().expect("closes");
-    assert_eq!(cuts(&disk), 0, "forgotten with the segments before it");
+    assert_eq!(boundaries(&disk), 0, "forgotten with the segments before it");
     let db = open(&disk, &options()).expect("opens");
     assert_eq!(logged(&db), expected);
     assert!(db.family(b"filed").is_err());
@@ -188,7 +188,7 @@ fn opening_again_and_again_on_a_full_disk_loses_nothing() {
     assert!(db.rollback_by_xid(b"large").expect("rolls back"));
     put(&db, b"zz").expect("there is room");
     db.close().expect("closes");
-    assert_eq!(cuts(&disk), 0);
+    assert_eq!(boundaries(&disk), 0);
 }
 
 #[test]

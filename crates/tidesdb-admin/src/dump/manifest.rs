@@ -106,18 +106,21 @@ impl Teller<'_> {
             let fields = json!({ "segment": segment.id, "epoch": segment.epoch, "file": segment.file });
             self.tell("log_segment", text, fields);
         }
-        for segment in &edit.cuts_removed {
-            let text = format!("the log's cut in segment {segment} is forgotten");
+        for segment in &edit.boundaries_removed {
+            let text = format!("the boundary in segment {segment} is forgotten");
             self.tell("cut_removed", text, json!({ "segment": segment }));
         }
-        for cut in &edit.cuts {
-            let at = self.position(cut.at);
+        for boundary in &edit.boundaries {
+            let at = self.position(boundary.at);
             let text = format!(
                 "the log of epoch {} ends at {at} and goes on with segment {}, sequence {}",
-                cut.epoch, cut.next_segment, cut.next_seq
+                boundary.epoch, boundary.next_segment, boundary.next_seq
             );
             let fields = json!({
-                "at": at, "epoch": cut.epoch, "next_segment": cut.next_segment, "next_sequence": cut.next_seq,
+                "at": at,
+                "epoch": boundary.epoch,
+                "next_segment": boundary.next_segment,
+                "next_sequence": boundary.next_seq,
             });
             self.tell("cut", text, fields);
         }

@@ -47,7 +47,7 @@ fn name_of(record: &RecordRef<'_>) -> &'static str {
         },
         RecordRef::Ceiling { .. } => "counter's ceiling",
         RecordRef::RunNames { .. } => "runs of a large transaction",
-        RecordRef::Cut(_) => "cut",
+        RecordRef::EpochBoundary(_) => "cut",
     }
 }
 
@@ -84,19 +84,19 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
                 ("value".to_string(), value.into()),
             ]);
         }
-        RecordRef::Cut(cut) => {
+        RecordRef::EpochBoundary(boundary) => {
             text += &format!(
                 ": epoch {} ends at {}:{} and goes on with segment {}, sequence {}",
-                cut.epoch,
-                cut.at.segment(),
-                cut.at.offset(),
-                cut.next_segment,
-                cut.next_seq
+                boundary.epoch,
+                boundary.at.segment(),
+                boundary.at.offset(),
+                boundary.next_segment,
+                boundary.next_seq
             );
             fields.extend([
-                ("epoch".to_string(), cut.epoch.into()),
-                ("next_segment".to_string(), cut.next_segment.into()),
-                ("next_sequence".to_string(), cut.next_seq.into()),
+                ("epoch".to_string(), boundary.epoch.into()),
+                ("next_segment".to_string(), boundary.next_segment.into()),
+                ("next_sequence".to_string(), boundary.next_seq.into()),
             ]);
         }
         RecordRef::Commit { .. } | RecordRef::Ddl { .. } | RecordRef::DurableMark => {}

@@ -56,7 +56,7 @@ pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>)
     if let Err(error) = wal::check_listed(disk, dir, state.log_segments.values()) {
         note(&mut read, error)?;
     }
-    let found = wal::recover(disk, dir, first, &state.cuts, state.durable_upto, &mut |at, record| {
+    let found = wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |at, record| {
         visit(state.log_segments.get(&at.segment()), at, record)
     });
     match found {

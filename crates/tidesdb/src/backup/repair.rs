@@ -122,7 +122,7 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     } else {
         // A position in the damaged log means nothing in a new one.
         (edit.first_live_segment, edit.durable_upto) = (None, None);
-        (edit.cuts, edit.log_segments) = (Vec::new(), Vec::new());
+        (edit.boundaries, edit.log_segments) = (Vec::new(), Vec::new());
     }
     let owner = from.join(identity::OWNER);
     if disk.exists(&owner)? {
@@ -165,10 +165,11 @@ impl Survey {
         let mut replay =
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
         let first = state.first_live_segment.max(1);
-        let found = wal::recover(disk, dir, first, &state.cuts, state.durable_upto, &mut |_, record| {
-            watch.check()?;
-            replay.record(record)
-        });
+        let found =
+            wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |_, record| {
+                watch.check()?;
+                replay.record(record)
+            });
         let listed = wal::check_listed(disk, dir, state.log_segments.values());
         let mut log_damage = unreadable(listed.and(found.map(|_| ())))?;
         // The records before the damage are a prefix of the commits.

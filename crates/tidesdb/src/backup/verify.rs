@@ -72,8 +72,9 @@ fn read_log(
 ) -> Result<()> {
     let first = state.first_live_segment.max(1);
     wal::check_listed(disk, home, state.log_segments.values())?;
-    let found =
-        wal::recover(disk, home, first, &state.cuts, state.durable_upto, &mut |_, record| visit(record))?;
+    let found = wal::recover(disk, home, first, &state.boundaries, state.durable_upto, &mut |_, record| {
+        visit(record)
+    })?;
     match found.end == info.log_end {
         true => Ok(()),
         false => {

@@ -5,7 +5,7 @@ use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag}
 use crate::sync::note;
 use crate::table::{Expiries, SsTableMeta};
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
-use crate::wal::Cut;
+use crate::wal::EpochBoundary;
 
 /// Deepest level of the format.
 pub const MAX_LEVEL: u8 = 63;
@@ -42,10 +42,10 @@ pub struct Edit {
     pub next_file: Option<FileNo>,
     /// First live segment of the write-ahead log; never decreases.
     pub first_live_segment: Option<u32>,
-    /// Cuts of the log to add.
-    pub cuts: Vec<Cut>,
-    /// Segments whose cuts are removed.
-    pub cuts_removed: Vec<u32>,
+    /// Boundaries between epochs of the log to add.
+    pub boundaries: Vec<EpochBoundary>,
+    /// Segments whose boundaries are removed.
+    pub boundaries_removed: Vec<u32>,
     /// Removes log segments with higher ids, before others are added; recovery then does not report them
     /// missing.
     pub log_forgotten_above: Option<u32>,
@@ -93,8 +93,8 @@ mod tag {
     pub const EPOCH: u64 = 1;
     pub const NEXT_FILE: u64 = 2;
     pub const FIRST_LIVE_SEGMENT: u64 = 3;
-    pub const CUT: u64 = 4;
-    pub const CUT_REMOVED: u64 = 5;
+    pub const BOUNDARY: u64 = 4;
+    pub const BOUNDARY_REMOVED: u64 = 5;
     pub const DURABLE_UPTO: u64 = 6;
     pub const LAST_SEQ: u64 = 7;
     pub const LAST_GENERATION: u64 = 8;
@@ -147,7 +147,7 @@ impl Edit {
             (self.first_live_segment.is_some(), "edit: releases log"),
             (self.log_forgotten_above.is_some(), "edit: forgets log"),
             (!self.log_segments.is_empty(), "edit: lists a log segment"),
-            (!self.cuts.is_empty(), "edit: cut of the log"),
+            (!self.boundaries.is_empty(), "edit: epoch boundary"),
             (flushes && adds, "edit: flush"),
             (flushes && !adds, "edit: flush without tables"),
             (!flushes && removes && adds && moves, "edit: moves a table"),
@@ -192,20 +192,20 @@ impl Edit {
         if let Some(lsn) = self.durable_upto {
             field(tag::DURABLE_UPTO, &numbers(&[lsn.segment().into(), lsn.offset().into()]));
         }
-        for cut in &self.cuts {
+        for boundary in &self.boundaries {
             field(
-                tag::CUT,
+                tag::BOUNDARY,
                 &numbers(&[
-                    cut.at.segment().into(),
-                    cut.at.offset().into(),
-                    cut.epoch,
-                    cut.next_segment.into(),
-                    cut.next_seq,
+                    boundary.at.segment().into(),
+                    boundary.at.offset().into(),
+                    boundary.epoch,
+                    boundary.next_segment.into(),
+                    boundary.next_seq,
                 ]),
             );
         }
-        for &segment in &self.cuts_removed {
-            field(tag::CUT_REMOVED, &numbers(&[segment.into()]));
+        for &segment in &self.boundaries_removed {
+            field(tag::BOUNDARY_REMOVED, &numbers(&[segment.into()]));
         }
         for segment in &self.log_segments {
             field(tag::LOG_SEGMENT, &numbers(&[segment.id.into(), segment.epoch, segment.file]));
@@ -288,13 +288,13 @@ impl Edit {
             tag::EPOCH => self.epoch = Some(body.varint()?),
             tag::NEXT_FILE => self.next_file = Some(body.varint()?),
             tag::FIRST_LIVE_SEGMENT => self.first_live_segment = Some(body.u32("segment")?),
-            tag::CUT => self.cuts.push(Cut {
+            tag::BOUNDARY => self.boundaries.push(EpochBoundary {
                 at: body.lsn()?,
                 epoch: body.varint()?,
                 next_segment: body.u32("segment")?,
                 next_seq: body.seq()?,
             }),
-            tag::CUT_REMOVED => self.cuts_removed.push(body.u32("segment")?),
+            tag::BOUNDARY_REMOVED => self.boundaries_removed.push(body.u32("segment")?),
             tag::DURABLE_UPTO => self.durable_upto = Some(body.lsn()?),
             tag::LAST_SEQ => self.last_seq = Some(body.seq()?),
             tag::LAST_GENERATION => self.last_generation = Some(body.varint()?),
@@ -556,8 +556,13 @@ mod tests {
             epoch: Some(3),
             next_file: Some(300),
             first_live_segment: Some(9),
-            cuts: vec![Cut { at: Lsn::new(5, 4096), epoch: 2, next_segment: 9, next_seq: 500 }],
-            cuts_removed: vec![2, 3],
+            boundaries: vec![EpochBoundary {
+                at: Lsn::new(5, 4096),
+                epoch: 2,
+                next_segment: 9,
+                next_seq: 500,
+            }],
+            boundaries_removed: vec![2, 3],
             durable_upto: Some(Lsn::new(9, 100)),
             last_seq: Some(499),
             last_generation: Some(12),

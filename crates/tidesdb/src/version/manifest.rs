@@ -67,7 +67,7 @@ pub enum Need {
     /// The edit of a flush without output. It frees memory and log, and may use half of the reserve; flushes
     /// of short-lived rows would otherwise exhaust it.
     EmptyFlush,
-    /// An edit needed on a full disk, for an epoch, a cut or dropped families: all of the reserve.
+    /// An edit needed on a full disk, for an epoch, a boundary or dropped families: all of the reserve.
     Urgent,
 }
 

@@ -35,6 +35,6 @@ pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};
 pub use self::pending_writes::Ticket;
 pub use self::reader::{dump_segment, has_torn_tail, recover, RecoveredSummary, SegmentDump};
-pub use self::record::{Cut, Ddl, PreparedHead, Record, RecordRef, WalBytes};
+pub use self::record::{Ddl, EpochBoundary, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
 pub use self::writer::{LogSpace, Purpose, WaitLimit, Wal, WalOptions};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use self::dump::{dump_segment, has_torn_tail, SegmentDump};
 use super::files::LogFiles;
-use super::record::{is_later, peek, Cut, RecordRef};
+use super::record::{is_later, peek, EpochBoundary, RecordRef};
 use super::segment::{
     file_number, file_path, frame_end, log_dir, record_start, BadHeader, Fragment, Part, Seal, SegmentHeader,
     FRAGMENT_HEADER, FRAME, SEGMENT_HEADER,
@@ -50,10 +50,10 @@ pub struct RecoveredSummary {
 }
 
 impl RecoveredSummary {
-    /// The cut between the recovered epoch and the next. `known_seq` is the highest sequence number
+    /// The boundary between the recovered epoch and the next. `known_seq` is the highest sequence number
     /// known from elsewhere (manifest, table files).
-    pub fn cut(&self, known_seq: Seq) -> Cut {
-        Cut {
+    pub fn boundary(&self, known_seq: Seq) -> EpochBoundary {
+        EpochBoundary {
             at: self.end,
             epoch: self.epoch,
             next_segment: self.next_segment,
@@ -64,8 +64,8 @@ impl RecoveredSummary {
 
 /// Reads the log of the store in `store`.
 ///
-/// `first_live_segment`, `cuts` and `manifest_durable_upto` come from the manifest. `visit` gets every valid
-/// record in order, with the position of its first byte; durable marks are left out. After an error the
+/// `first_live_segment`, `boundaries` and `manifest_durable_upto` come from the manifest. `visit` gets every
+/// valid record in order, with the position of its first byte; durable marks are left out. After an error the
 /// visited records are a prefix of the log's content, and must not be used.
 ///
 /// Errors: `Corruption` with file and offset, for a hole in the durable part or a valid record that cannot be
@@ -74,7 +74,7 @@ pub fn recover(
     disk: &Arc<dyn Disk>,
     store: &Path,
     first_live_segment: u32,
-    cuts: &[Cut],
+    boundaries: &[EpochBoundary],
     manifest_durable_upto: Lsn,
     visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
 ) -> Result<RecoveredSummary> {
@@ -100,14 +100,15 @@ pub fn recover(
     let mut before: Option<(Lsn, u64)> = None;
     loop {
         let log_epoch = LogEpoch::of(&found, first);
-        let cut = log_epoch.and_then(|log_epoch| cuts.iter().find(|c| c.epoch == log_epoch.epoch)).copied();
+        let boundary =
+            log_epoch.and_then(|log_epoch| boundaries.iter().find(|c| c.epoch == log_epoch.epoch)).copied();
         let known = (summary.records, summary.discarded);
-        let stop = reader.read_epoch(first, log_epoch, cut, &mut summary, visit)?;
-        let Some(cut) = cut else {
+        let stop = reader.read_epoch(first, log_epoch, boundary, &mut summary, visit)?;
+        let Some(boundary) = boundary else {
             reader.judge_end(log_epoch, &stop, &mut summary)?;
             summary.stop = (stop.at, stop.why);
             match before {
-                // An epoch that wrote nothing: the log still ends where the one before it was cut.
+                // An epoch that wrote nothing: the log still ends where the one before it ended.
                 Some(end) if known == (summary.records, summary.discarded) => {
                     (summary.end, summary.epoch) = end;
                 }
@@ -117,14 +118,14 @@ pub fn recover(
         };
         used.extend(first..=summary.end.segment());
         before = Some((summary.end, summary.epoch));
-        if cut.next_segment <= first {
+        if boundary.next_segment <= first {
             return Err(Error::corruption(
                 log_dir(store),
                 0,
-                format!("the manifest lists {cut:?} at {first}"),
+                format!("the manifest lists {boundary:?} at {first}"),
             ));
         }
-        first = cut.next_segment;
+        first = boundary.next_segment;
     }
     reader.sort_files(first_live_segment, &used, &mut summary)?;
     Ok(summary)
@@ -296,19 +297,19 @@ impl LogReader<'_> {
         Ok(self.open.as_mut())
     }
 
-    /// Reads the epoch from segment `first` on (its first live one) up to its cut or its end, and moves the
-    /// summary's end there.
+    /// Reads the epoch from segment `first` on (its first live one) up to its boundary or its end, and moves
+    /// the summary's end there.
     fn read_epoch(
         &mut self,
         first: u32,
         log_epoch: Option<LogEpoch>,
-        cut: Option<Cut>,
+        boundary: Option<EpochBoundary>,
         summary: &mut RecoveredSummary,
         visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
     ) -> Result<Stop> {
         summary.end = Lsn::new(first, SEGMENT_HEADER);
         summary.epoch = log_epoch.map_or(0, |log_epoch| log_epoch.epoch);
-        let limit = cut.map_or(Lsn(u64::MAX), |cut| cut.at);
+        let limit = boundary.map_or(Lsn(u64::MAX), |boundary| boundary.at);
         let mut scratch = Vec::new();
         let mut step = Ok(None);
         if summary.end < limit && log_epoch.is_some_and(|log_epoch| log_epoch.first < first) {
@@ -325,7 +326,7 @@ impl LogReader<'_> {
             match self.next_record(summary.end, log_epoch, &mut scratch)? {
                 Step::Record(start, end) => {
                     if end > limit {
-                        let what = format!("a record reaches over the cut at {limit:?}");
+                        let what = format!("a record reaches over the boundary at {limit:?}");
                         return Err(self.damage(start, what));
                     }
                     let (durable, record) =
@@ -346,13 +347,13 @@ impl LogReader<'_> {
                 Step::Stop(why) => stop = Some(why),
             }
         }
-        match (stop, cut) {
+        match (stop, boundary) {
             (Some(stop), Some(_)) => {
-                Err(self.damage(stop.at, format!("{}, before the cut at {limit:?}", stop.why)))
+                Err(self.damage(stop.at, format!("{}, before the boundary at {limit:?}", stop.why)))
             }
             (Some(stop), None) => Ok(stop),
-            // Only a cut ends the loop without a stop.
-            (None, _) => Ok(Stop { at: summary.end, why: "the cut".into() }),
+            // Only a boundary ends the loop without a stop.
+            (None, _) => Ok(Stop { at: summary.end, why: "the boundary".into() }),
         }
     }
 

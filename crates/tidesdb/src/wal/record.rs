@@ -11,7 +11,7 @@ use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
 
 /// The boundary between an epoch of the log and the next; kept in the manifest (`docs/protocols.md` 1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct EpochBoundary {
     /// The epoch's end: the end of its last valid record.
     pub at: Lsn,
     /// Number of the epoch.
@@ -154,7 +154,7 @@ pub enum Record {
         not(test),
         expect(dead_code, reason = "only the format's tests write it as a record that is owned")
     )]
-    Cut(Cut),
+    EpochBoundary(EpochBoundary),
 }
 
 impl fmt::Debug for Record {
@@ -177,7 +177,7 @@ pub enum RecordRef<'a> {
     Ddl { ddl: Ddl, seq: Seq, batch: &'a [u8] },
     Ceiling { family: FamilyId, counter: u32, value: u64 },
     RunNames { txn: u64, names: &'a [u8] },
-    Cut(Cut),
+    EpochBoundary(EpochBoundary),
 }
 
 /// Bytes of a record before its body: kind, flags, `durable_upto`.
@@ -209,7 +209,7 @@ impl Record {
                 RecordRef::Ceiling { family: *family, counter: *counter, value: *value }
             }
             Record::RunNames { txn, names } => RecordRef::RunNames { txn: *txn, names: names.bytes() },
-            Record::Cut(cut) => RecordRef::Cut(*cut),
+            Record::EpochBoundary(boundary) => RecordRef::EpochBoundary(*boundary),
         }
     }
 
@@ -262,7 +262,7 @@ impl<'a> RecordRef<'a> {
             RecordRef::Ddl { ddl, .. } => *ddl as u8,
             RecordRef::Ceiling { .. } => 14,
             RecordRef::RunNames { .. } => 15,
-            RecordRef::Cut(_) => 16,
+            RecordRef::EpochBoundary(_) => 16,
         }
     }
 
@@ -312,12 +312,12 @@ impl<'a> RecordRef<'a> {
                 put_varint(head, names.len() as u64);
                 names
             }
-            RecordRef::Cut(cut) => {
-                head.extend_from_slice(&cut.at.segment().to_le_bytes());
-                head.extend_from_slice(&cut.at.offset().to_le_bytes());
-                head.extend_from_slice(&cut.epoch.to_le_bytes());
-                head.extend_from_slice(&cut.next_segment.to_le_bytes());
-                put_varint(head, cut.next_seq);
+            RecordRef::EpochBoundary(boundary) => {
+                head.extend_from_slice(&boundary.at.segment().to_le_bytes());
+                head.extend_from_slice(&boundary.at.offset().to_le_bytes());
+                head.extend_from_slice(&boundary.epoch.to_le_bytes());
+                head.extend_from_slice(&boundary.next_segment.to_le_bytes());
+                put_varint(head, boundary.next_seq);
                 &[]
             }
         }
@@ -341,7 +341,7 @@ impl<'a> RecordRef<'a> {
                 RecordRef::DurableMark => 0,
                 RecordRef::Ceiling { .. } => 16,
                 RecordRef::RunNames { names, .. } => 8 + varint_len(names.len() as u64) + names.len(),
-                RecordRef::Cut(cut) => 20 + varint_len(cut.next_seq),
+                RecordRef::EpochBoundary(boundary) => 20 + varint_len(boundary.next_seq),
             }
     }
 
@@ -383,7 +383,7 @@ impl<'a> RecordRef<'a> {
             7 => RecordRef::DurableMark,
             14 => RecordRef::Ceiling { family: cursor.u32()?, counter: cursor.u32()?, value: cursor.u64()? },
             15 => RecordRef::RunNames { txn: cursor.u64()?, names: cursor.bytes()? },
-            16 => RecordRef::Cut(Cut {
+            16 => RecordRef::EpochBoundary(EpochBoundary {
                 at: Lsn::new(cursor.u32()?, cursor.u32()?),
                 epoch: cursor.u64()?,
                 next_segment: cursor.u32()?,
@@ -473,7 +473,12 @@ pub(super) mod tests {
             Record::DurableMark,
             Record::Ceiling { family: 4, counter: 5, value: u64::MAX },
             Record::RunNames { txn: 8, names: Arc::new(b"names".to_vec()) },
-            Record::Cut(Cut { at: Lsn::new(1, 64), epoch: 2, next_segment: 3, next_seq: 4 }),
+            Record::EpochBoundary(EpochBoundary {
+                at: Lsn::new(1, 64),
+                epoch: 2,
+                next_segment: 3,
+                next_seq: 4,
+            }),
         ];
         for ddl in [Ddl::Create, Ddl::Drop, Ddl::Rename, Ddl::Swap, Ddl::Alter, Ddl::Other] {
             all.push(Record::Ddl { ddl, seq: 300, batch: batch.clone() });

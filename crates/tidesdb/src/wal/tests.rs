@@ -64,9 +64,14 @@ fn texts(disk: &FaultyDisk, first: u32) -> Result<(Vec<String>, RecoveredSummary
     Ok((found, summary))
 }
 
-fn seqs(disk: &FaultyDisk, first: u32, cuts: &[Cut], durable: Lsn) -> Result<(Vec<Seq>, RecoveredSummary)> {
+fn seqs(
+    disk: &FaultyDisk,
+    first: u32,
+    boundaries: &[EpochBoundary],
+    durable: Lsn,
+) -> Result<(Vec<Seq>, RecoveredSummary)> {
     let mut found = Vec::new();
-    let summary = recover(&disk.shared(), &store(), first, cuts, durable, &mut |_, record| {
+    let summary = recover(&disk.shared(), &store(), first, boundaries, durable, &mut |_, record| {
         found.extend(record.seq());
         Ok(())
     })?;

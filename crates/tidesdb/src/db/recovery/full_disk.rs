@@ -1,10 +1,10 @@
 //! Opening a store on a full disk (`docs/protocols.md` 7.3). The flush of replayed memtables needs room for a
 //! table. Without it, the log of the earlier epoch stays live. Its part read by recovery is made durable in
-//! place, and a cut joins it to the new epoch. The replayed memtables become sealed ones, and the background
-//! flush tries them again and again. This takes no new blocks but the manifest's reserve.
+//! place, and a boundary joins it to the new epoch. The replayed memtables become sealed ones, and the
+//! background flush tries them again and again. This takes no new blocks but the manifest's reserve.
 //!
-//! Guarantees: a crash at any point leaves the state before the opening or, from the cut on, the same content
-//! and the new epoch's writes. `docs/design/0002-recovery-by-flush.md` has the steps.
+//! Guarantees: a crash at any point leaves the state before the opening or, once the boundary is listed, the
+//! same content and the new epoch's writes. `docs/design/0002-recovery-by-flush.md` has the steps.
 
 use std::path::Path;
 
@@ -16,18 +16,18 @@ use crate::store::memtables::{Memtables, Sealed};
 use crate::store::super_version::Flushable;
 use crate::types::{LogSegment, Seq};
 use crate::version::{Edit, VersionSet};
-use crate::wal::{Cut, RecoveredSummary};
+use crate::wal::{EpochBoundary, RecoveredSummary};
 
 use super::rewrite_tail::rewrite_tail;
 
-/// The newest commit possible in an earlier epoch, according to its cut; discarded records after a cut are
-/// not read again.
-pub(crate) fn newest_of_cuts(cuts: &[Cut]) -> Seq {
-    cuts.iter().map(|cut| cut.next_seq.saturating_sub(1)).max().unwrap_or(0)
+/// The newest commit possible in an earlier epoch, according to its boundary; discarded records after a
+/// boundary are not read again.
+pub(crate) fn newest_of_boundaries(boundaries: &[EpochBoundary]) -> Seq {
+    boundaries.iter().map(|boundary| boundary.next_seq.saturating_sub(1)).max().unwrap_or(0)
 }
 
 /// Proves the log up to the end found by recovery, and joins it there to the new epoch.
-pub(crate) fn cut_log(
+pub(crate) fn join_epochs(
     disk: &dyn Disk,
     store: &Path,
     versions: &VersionSet,
@@ -41,11 +41,11 @@ pub(crate) fn cut_log(
         versions.table_files().log(LogLevel::Warn, &what);
     }
     rewrite_tail(disk, store, found)?;
-    let cut = found.cut(newest);
+    let boundary = found.boundary(newest);
     // An epoch that wrote nothing is left out: the boundary of the one before it leads to this one.
     let edit = Edit {
-        cuts: vec![cut],
-        cuts_removed: vec![cut.at.segment()],
+        boundaries: vec![boundary],
+        boundaries_removed: vec![boundary.at.segment()],
         durable_upto: Some(found.end),
         log_segments: listed.to_vec(),
         ..Edit::default()
@@ -72,8 +72,8 @@ impl Maintenance {
     /// Adds the release of the log before its first live segment, `first_live`, to an edit.
     pub(crate) fn release_log(&self, edit: &mut Edit, first_live: u32) {
         edit.first_live_segment = Some(first_live);
-        let cuts = self.store.versions.state().cuts;
-        let passed = cuts.iter().filter(|cut| cut.next_segment <= first_live);
-        edit.cuts_removed = passed.map(|cut| cut.at.segment()).collect();
+        let boundaries = self.store.versions.state().boundaries;
+        let passed = boundaries.iter().filter(|boundary| boundary.next_segment <= first_live);
+        edit.boundaries_removed = passed.map(|boundary| boundary.at.segment()).collect();
     }
 }

@@ -53,8 +53,9 @@ impl Db {
         };
         let versions = VersionSet::open(disk.clone(), dir, tables, cache, OpenFor::Write)?;
         // Where the log is proven beyond the gap, or joined there, its start alone is no log to read.
-        let readable =
-            state.first_live_segment < first && state.durable_upto.segment() < first && state.cuts.is_empty();
+        let readable = state.first_live_segment < first
+            && state.durable_upto.segment() < first
+            && state.boundaries.is_empty();
         let (edit, kept_upto, set_aside) = match readable {
             true => {
                 let set_aside = wal::set_aside(&disk, dir, first, &missing)?;
@@ -67,7 +68,11 @@ impl Db {
                     last.checked_add(1).ok_or_else(|| Error::ReadOnly("segment ids are used up".into()))?;
                 let edit = Edit {
                     first_live_segment: Some(next),
-                    cuts_removed: state.cuts.iter().map(|cut| cut.at.segment()).collect(),
+                    boundaries_removed: state
+                        .boundaries
+                        .iter()
+                        .map(|boundary| boundary.at.segment())
+                        .collect(),
                     ..Edit::default()
                 };
                 (edit, None, Vec::new())

@@ -179,14 +179,16 @@ impl<'a> Recovery<'a> {
             &self.env.disk,
             self.dir,
             self.first_live_segment(),
-            &self.state.cuts,
+            &self.state.boundaries,
             durable_upto,
             visit,
         )?;
         let replayed = replay.finish(&self.versions)?;
         note_replayed(&replayed, &summary);
-        self.newest =
-            replayed.newest.max(summary.max_seq_seen).max(full_disk::newest_of_cuts(&self.state.cuts));
+        self.newest = replayed
+            .newest
+            .max(summary.max_seq_seen)
+            .max(full_disk::newest_of_boundaries(&self.state.boundaries));
         if mutant::is(Mutant::ReplayLosesRuns) {
             self.remove_files_but(HashSet::default());
         }
@@ -268,7 +270,8 @@ impl<'a> Recovery<'a> {
         edit.last_generation = replayed.flushables.last().map(Flushable::id);
         edit.first_live_segment = Some(summary.next_segment);
         edit.log_segments = listed.to_vec();
-        edit.cuts_removed = self.state.cuts.iter().map(|cut| cut.at.segment()).collect();
+        edit.boundaries_removed =
+            self.state.boundaries.iter().map(|boundary| boundary.at.segment()).collect();
         let installed = unless_full(
             &self.options,
             self.versions.apply(edit),
@@ -299,8 +302,8 @@ impl<'a> Recovery<'a> {
                 self.remove_files_but(replayed.run_files);
             }
         } else {
-            note("recovery: cut of a full disk");
-            full_disk::cut_log(&*self.env.disk, self.dir, &self.versions, summary, self.newest, listed)?;
+            note("recovery: epoch boundary on a full disk");
+            full_disk::join_epochs(&*self.env.disk, self.dir, &self.versions, summary, self.newest, listed)?;
             sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
         }
         drop(replayed.flushables);

@@ -210,7 +210,7 @@ impl Replay {
                 Some(Decision::RolledBack) => self.rolled_back_names.push(names.to_vec()),
                 Some(Decision::Committed) => {}
             },
-            RecordRef::DurableMark | RecordRef::Cut(_) => {}
+            RecordRef::DurableMark | RecordRef::EpochBoundary(_) => {}
             RecordRef::Ceiling { .. } => {
                 return Err(Error::corruption(
                     "wal",
@@ -303,7 +303,7 @@ fn transaction_of(record: &RecordRef<'_>) -> u64 {
         | RecordRef::Ddl { .. }
         | RecordRef::DurableMark
         | RecordRef::Ceiling { .. }
-        | RecordRef::Cut(_) => 0,
+        | RecordRef::EpochBoundary(_) => 0,
     }
 }
 

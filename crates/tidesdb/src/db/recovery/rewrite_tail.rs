@@ -3,8 +3,8 @@
 //! (`docs/protocols.md` 1.3 b). With room, the records are written anew elsewhere. On a full disk their own
 //! bytes are written again in place and synced: the segments have their blocks already.
 //!
-//! Stands between [`crate::wal::recover`] and a cut at the end it found. A crash at any point leaves equal
-//! bytes, or bytes never proven.
+//! Stands between [`crate::wal::recover`] and an epoch boundary at the end it found. A crash at any point
+//! leaves equal bytes, or bytes never proven.
 
 use std::path::Path;
 

@@ -39,7 +39,7 @@ impl VersionSet {
                 done => done.map_err(|error| WriteError { error, begun: false })?,
             }
         }
-        // Edits that add nothing: an opening's epoch and cut, dropped families, released segments of the log. The
+        // Edits that add nothing: an opening's epoch and boundary, dropped families, released segments. The
         // count of a scan can wait, that of a flush comes with it. Seconds of the expiry clock can wait too.
         let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
         let waits = counted || edit.expiry_reserved.is_some();
@@ -144,7 +144,7 @@ impl VersionSet {
             epoch: Some(state.epoch),
             next_file: Some(self.next_file.load(Ordering::Relaxed)),
             first_live_segment: Some(state.first_live_segment),
-            cuts: state.cuts.clone(),
+            boundaries: state.boundaries.clone(),
             durable_upto: Some(state.durable_upto),
             last_seq: Some(state.last_seq),
             last_generation: Some(state.last_generation),

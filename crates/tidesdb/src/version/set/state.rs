@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::types::{LogSegment, Lsn, MemtableId, Seq};
 use crate::version::edit::Edit;
-use crate::wal::Cut;
+use crate::wal::EpochBoundary;
 
 /// The manifest's state apart from files and tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub struct StoreState {
     pub epoch: u64,
     /// First live segment of the write-ahead log; recovery ignores lower ones.
     pub first_live_segment: u32,
-    /// Cuts between epochs of the log.
-    pub cuts: Vec<Cut>,
+    /// Boundaries between epochs of the log.
+    pub boundaries: Vec<EpochBoundary>,
     /// Existing segments of the log, by id; none below the first live one.
     pub log_segments: BTreeMap<u32, LogSegment>,
     /// Log position below which the log was durable.
@@ -45,8 +45,8 @@ impl StoreState {
         self.log_segments.retain(|&id, _| id <= above);
         self.log_segments.extend(edit.log_segments.iter().map(|segment| (segment.id, *segment)));
         self.log_segments.retain(|&id, _| id >= self.first_live_segment);
-        self.cuts.retain(|cut| !edit.cuts_removed.contains(&cut.at.segment()));
-        self.cuts.extend(&edit.cuts);
+        self.boundaries.retain(|boundary| !edit.boundaries_removed.contains(&boundary.at.segment()));
+        self.boundaries.extend(&edit.boundaries);
         self.durable_upto = self.durable_upto.max(edit.durable_upto.unwrap_or_default());
         self.last_seq = self.last_seq.max(edit.last_seq.unwrap_or(0));
         self.last_generation = self.last_generation.max(edit.last_generation.unwrap_or(0));

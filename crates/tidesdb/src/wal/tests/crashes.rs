@@ -101,10 +101,11 @@ fn a_crash_at_every_call_keeps_what_was_promised_and_a_prefix() {
 /// Goes on after the crash: a new epoch with the cut, two records, and a power cut.
 fn second_life(disk: &FaultyDisk, found: u64, known: &Known, context: &str) {
     let (_, summary) = seqs(disk, 1, &[], known.durable_lsn).unwrap();
-    let cut = summary.cut(0);
-    assert!(cut.next_seq > found, "{context}");
-    let wal = Wal::create(disk.shared(), store(), 2, cut.next_segment, summary.files, options(512)).unwrap();
-    // The old epoch must be durable before the cut is: here by rewriting it.
+    let boundary = summary.boundary(0);
+    assert!(boundary.next_seq > found, "{context}");
+    let wal =
+        Wal::create(disk.shared(), store(), 2, boundary.next_segment, summary.files, options(512)).unwrap();
+    // The old epoch must be durable before the boundary is: here by rewriting it.
     for seq in 1..=found {
         append(&wal, commit(seq, 20)).unwrap();
     }
@@ -112,7 +113,7 @@ fn second_life(disk: &FaultyDisk, found: u64, known: &Known, context: &str) {
     wal.sync_all().unwrap();
     let after = disk.crash(Crash::Drop);
     let mut seen = Vec::new();
-    recover(&after.shared(), &store(), cut.next_segment, &[cut], wal.durable_lsn(), &mut |_, r| {
+    recover(&after.shared(), &store(), boundary.next_segment, &[boundary], wal.durable_lsn(), &mut |_, r| {
         seen.extend(r.seq());
         Ok(())
     })

@@ -1,23 +1,23 @@
-//! Several epochs: cuts, unfinished recoveries, recycled files.
+//! Several epochs: boundaries, unfinished recoveries, recycled files.
 
 use super::super::segment::{file_path, SEGMENT_HEADER};
 use super::*;
 use crate::options::FormatVersion;
 
-/// Opens the next epoch as the store does: recover, new epoch, then (if `finish`) the cut.
+/// Opens the next epoch as the store does: recover, new epoch, then (if `finish`) the boundary.
 struct Store {
     disk: FaultyDisk,
     epoch: u64,
     first_live: u32,
-    cuts: Vec<Cut>,
+    boundaries: Vec<EpochBoundary>,
 }
 
 impl Store {
     fn open(&mut self, size: u32, finish: bool) -> (Vec<Seq>, Wal) {
         self.epoch += 1;
-        let (found, summary) = seqs(&self.disk, self.first_live, &self.cuts, Lsn::ZERO).unwrap();
+        let (found, summary) = seqs(&self.disk, self.first_live, &self.boundaries, Lsn::ZERO).unwrap();
         let first = summary.next_segment;
-        let cut = summary.cut(0);
+        let boundary = summary.boundary(0);
         let wal = Wal::create(
             self.disk.shared(),
             store(),
@@ -28,7 +28,7 @@ impl Store {
         )
         .unwrap();
         if finish {
-            self.cuts.push(cut);
+            self.boundaries.push(boundary);
         }
         (found, wal)
     }
@@ -54,11 +54,11 @@ fn epochs_of_both_versions_are_one_log() {
     assert_eq!(after_header(&first, 1), after_header(&second, 1));
     for (disk, before, after) in [(first, 1, FormatVersion::Two), (second, 2, FormatVersion::One)] {
         let (_, summary) = seqs(&disk, 1, &[], Lsn::ZERO).unwrap();
-        let (next, cut) = (summary.next_segment, summary.cut(21));
+        let (next, boundary) = (summary.next_segment, summary.boundary(21));
         let options = WalOptions { format: after, ..super::options(1024) };
         let wal = Wal::create(disk.shared(), store(), 2, next, summary.files, options).unwrap();
         fill(&wal, 21..=40);
-        assert_eq!(seqs(&disk, 1, &[cut], wal.durable_lsn()).unwrap().0, dense(40));
+        assert_eq!(seqs(&disk, 1, &[boundary], wal.durable_lsn()).unwrap().0, dense(40));
         let version = |number| disk.contents(&file_path(&store(), number)).unwrap()[8];
         let numbers: Vec<u64> = wal.live_segments().into_iter().map(|(_, number)| number).collect();
         let versions: Vec<u8> = numbers.into_iter().map(version).collect();
@@ -75,8 +75,8 @@ fn fill(wal: &Wal, seqs: std::ops::RangeInclusive<u64>) {
 }
 
 #[test]
-fn lives_are_joined_by_cuts() {
-    let mut s = Store { disk: FaultyDisk::new(9), epoch: 0, first_live: 1, cuts: Vec::new() };
+fn lives_are_joined_by_boundaries() {
+    let mut s = Store { disk: FaultyDisk::new(9), epoch: 0, first_live: 1, boundaries: Vec::new() };
     let (found, wal) = s.open(512, false);
     assert_eq!(found, []);
     fill(&wal, 1..=10);
@@ -88,24 +88,24 @@ fn lives_are_joined_by_cuts() {
     let (found, wal) = s.open(MIN_SEGMENT, true);
     assert_eq!(found, dense(15));
     fill(&wal, 16..=20);
-    let (found, _) = seqs(&s.disk, 1, &s.cuts, wal.durable_lsn()).unwrap();
+    let (found, _) = seqs(&s.disk, 1, &s.boundaries, wal.durable_lsn()).unwrap();
     assert_eq!(found, dense(20));
-    assert!(s.cuts[0].next_segment < s.cuts[1].next_segment);
-    // Without the cuts only the first epoch is there.
+    assert!(s.boundaries[0].next_segment < s.boundaries[1].next_segment);
+    // Without the boundaries only the first epoch is there.
     assert_eq!(seqs(&s.disk, 1, &[], Lsn::ZERO).unwrap().0, dense(10));
-    // Damage below a cut is damage although nothing else says so.
+    // Damage below a boundary is damage although nothing else says so.
     s.disk.flip_bit(&s.disk.files()[0], 100, 0);
-    assert!(matches!(seqs(&s.disk, 1, &s.cuts, Lsn::ZERO), Err(Error::Corruption { .. })));
+    assert!(matches!(seqs(&s.disk, 1, &s.boundaries, Lsn::ZERO), Err(Error::Corruption { .. })));
 }
 
 #[test]
 fn a_recovery_that_did_not_finish_is_forgotten() {
-    let mut s = Store { disk: FaultyDisk::new(9), epoch: 0, first_live: 1, cuts: Vec::new() };
+    let mut s = Store { disk: FaultyDisk::new(9), epoch: 0, first_live: 1, boundaries: Vec::new() };
     let (_, wal) = s.open(512, false);
     fill(&wal, 1..=10);
     let mut last_first = 1;
     for _ in 0..3 {
-        // Each begins an epoch, rewrites a prepare, and dies before the cut.
+        // Each begins an epoch, rewrites a prepare, and dies before the boundary.
         let (found, wal) = s.open(512, false);
         assert_eq!(found, dense(10));
         let first = wal.written_lsn().segment();
@@ -121,7 +121,7 @@ fn a_recovery_that_did_not_finish_is_forgotten() {
     assert_eq!((found, summary.max_seq_seen), (dense(10), 500));
     let (_, wal) = s.open(512, true);
     fill(&wal, 501..=505);
-    let (found, _) = seqs(&s.disk, 1, &s.cuts, Lsn::ZERO).unwrap();
+    let (found, _) = seqs(&s.disk, 1, &s.boundaries, Lsn::ZERO).unwrap();
     assert_eq!(found, [dense(10), (501..=505).collect()].concat());
 }
 
@@ -135,7 +135,7 @@ fn a_first_life_that_died_at_once_leaves_an_empty_log() {
             let after = disk.crash(mode);
             let (found, summary) = seqs(&after, 1, &[], Lsn::ZERO).unwrap();
             assert_eq!((found, summary.end), (vec![], Lsn::new(1, 64)));
-            // The next epoch follows, dies before its cut, and is forgotten too.
+            // The next epoch follows, dies before its boundary, and is forgotten too.
             let wal = Wal::create(
                 after.shared(),
                 store(),
