@@ -40,7 +40,7 @@ const UNDECIDED: usize = 2;
 
 /// Keeps the protocol, or breaks it to check that the test notices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Guard {
+enum ValueLock {
     Taken,
     LeftOut,
 }
@@ -70,8 +70,8 @@ enum Done {
 struct Model {
     disk: FaultyDisk,
     db: Db,
-    guard: Guard,
-    guards: Arc<Family>,
+    value_lock: ValueLock,
+    value_locks: Arc<Family>,
     parents: Arc<Family>,
     children: Arc<Family>,
     counts: Arc<Counts>,
@@ -110,18 +110,19 @@ fn pause(rng: &mut Rng) {
 }
 
 impl Model {
-    fn open(disk: &FaultyDisk, guard: Guard, counts: Arc<Counts>) -> Model {
+    fn open(disk: &FaultyDisk, value_lock: ValueLock, counts: Arc<Counts>) -> Model {
         let db = open(disk, &normal(SyncMode::None)).expect("opens");
         let family = |name: &[u8]| match db.family(name) {
             Ok(family) => family,
             Err(_) => db.create_family(name, tiny_family()).expect("creates"),
         };
-        let (guards, parents, children) = (family(b"guards"), family(b"parents"), family(b"children"));
+        let (value_locks, parents, children) =
+            (family(b"value locks"), family(b"parents"), family(b"children"));
         Model {
             disk: disk.clone(),
             db,
-            guard,
-            guards,
+            value_lock,
+            value_locks,
             parents,
             children,
             counts,
@@ -130,9 +131,9 @@ impl Model {
     }
 
     fn advise(&self, txn: &mut Transaction, key: &[u8], mode: Mode) -> Result<()> {
-        match self.guard {
-            Guard::Taken => txn.lock_advisory(&self.guards, key, mode),
-            Guard::LeftOut => Ok(()),
+        match self.value_lock {
+            ValueLock::Taken => txn.lock_advisory(&self.value_locks, key, mode),
+            ValueLock::LeftOut => Ok(()),
         }
     }
 
@@ -342,15 +343,15 @@ impl Model {
 
 /// Two rounds with a crash between them, and the decision of all remaining transactions. True if a child
 /// without a parent was found.
-fn finds_an_orphan(seed: u64, guard: Guard, counts: &Arc<Counts>) -> bool {
+fn finds_an_orphan(seed: u64, value_lock: ValueLock, counts: &Arc<Counts>) -> bool {
     let disk = FaultyDisk::new(seed);
-    let model = Model::open(&disk, guard, counts.clone());
+    let model = Model::open(&disk, value_lock, counts.clone());
     model.round(seed * 2);
     let mut found = model.found.load(Relaxed);
     let after = disk.crash(Crash::Drop);
     disk.crash_at(0);
     drop(model);
-    let model = Model::open(&after, guard, counts.clone());
+    let model = Model::open(&after, value_lock, counts.clone());
     model.round(seed * 2 + 1);
     let mut rng = Rng(seed);
     while !model.db.prepared().is_empty() {
@@ -367,7 +368,7 @@ fn no_child_is_without_its_parent() {
     let counts = Arc::default();
     let all = seeds("FOREIGN_KEY", 24);
     for &seed in &all {
-        let found = finds_an_orphan(seed, Guard::Taken, &counts);
+        let found = finds_an_orphan(seed, ValueLock::Taken, &counts);
         assert!(!found, "FOREIGN_KEY_SEED={seed}: a child without a parent");
     }
     println!("{counts:?}");
@@ -387,7 +388,7 @@ fn no_child_is_without_its_parent() {
 #[test]
 fn without_advisory_locks_a_child_loses_its_parent() {
     let counts = Arc::default();
-    let found = (1..=40).find(|&seed| finds_an_orphan(seed, Guard::LeftOut, &counts));
+    let found = (1..=40).find(|&seed| finds_an_orphan(seed, ValueLock::LeftOut, &counts));
     println!("{found:?}, {counts:?}");
     assert!(found.is_some(), "no seed finds it: {counts:?}");
 }

@@ -202,7 +202,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   }
 
   for (const uint64_t number : declared)
-    if (const int status = foreign::make_guards(number)) return plain_error(status, "CREATE TABLE");
+    if (const int status = foreign::make_value_locks(number)) return plain_error(status, "CREATE TABLE");
   /* Before the group, which is one at a time. */
   std::unique_lock<std::mutex> others(records_of_others(), std::defer_lock);
   if (!is_temporary(table)) {

@@ -7,34 +7,34 @@
 namespace tidesdb {
 
 bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const {
-  for (const Referrer &link : referrers_)
-    if (fk_modifies_child(link.action(new_record)) && !link.has_null(record) &&
-        (!new_record || link.differs(record, new_record)))
+  for (const Referrer &referrer : referrers_)
+    if (fk_modifies_child(referrer.action(new_record)) && !referrer.has_null(record) &&
+        (!new_record || referrer.differs(record, new_record)))
       return true;
   return false;
 }
 
 /* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
-int RowChecks::act_on_children(Session *session, Referrer *link, const uchar *record, const uchar *new_record,
-                               ReferrerActions *actions) {
+int RowChecks::act_on_children(Session *session, Referrer *referrer, const uchar *record,
+                               const uchar *new_record, ReferrerActions *actions) {
   LinkedIndex *child;
-  if (const int error = child_of(link, &child)) return error;
+  if (const int error = child_of(referrer, &child)) return error;
   if (!child) return HA_ERR_ROW_IS_REFERENCED;
-  /* Levels below use the handler's other buffers; of this link there is one at a time. */
+  /* Levels below use the handler's other buffers; of this one there is one at a time. */
   ByteBuffer search, key;
-  child->make_search(link->own, record, &search);
+  child->make_search(referrer->own, record, &search);
   /* A child may have another value that is equal to one that stays: it keeps that. */
-  std::vector<Field *> changed = link->fields;
+  std::vector<Field *> changed = referrer->fields;
   for (size_t i = 0; new_record && i < changed.size(); i++)
-    if (!link->part_differs(link->own[i], record, new_record)) changed[i] = nullptr;
+    if (!referrer->part_differs(referrer->own[i], record, new_record)) changed[i] = nullptr;
   Session::NewestReads newest(session);
   newest.allow_changes();
   int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
   while (status == TIDESDB_OK) {
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    const int error = actions->act(*link->key, changed, new_record, key.slice(), search.slice());
+    const int error = actions->act(*referrer->key, changed, new_record, key.slice(), search.slice());
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
-    if (names_key && session->cascade().violation.empty()) return violated(session, *link, error);
+    if (names_key && session->cascade().violation.empty()) return violated(session, *referrer, error);
     if (error) return error;
     status = child->look_on(session->txn(), TIDESDB_READ_LATEST, &key);
   }

@@ -2,7 +2,7 @@
   Values of which a statement knows that a parent has them.
 
   Rows of one statement refer to few parents over and over: lines of an order, rows with a status. Each value
-  is guarded to the transaction's end, so only the transaction itself can take the parent away (or undo its
+  is locked to the transaction's end, so only the transaction itself can take the parent away (or undo its
   insertion); who does says so to the session, and everything here is forgotten.
 
   Of values that share a slot the last one is known.

@@ -214,7 +214,7 @@ int LinkedIndex::is_current(tidesdb_txn *txn, int mode, Slice row_key, bool *cur
   }
   if (answer == Answer::IN_ROW) {
     /* A lock on the entry is enough: a row of the past does not become current, and a current one goes under
-       a guard. */
+       a value lock. */
     int status = open_row_cursor();
     if (status != TIDESDB_OK) return status;
     Slice value;

@@ -61,9 +61,9 @@ class PendingValues {
   }
 
  private:
-  /* The first look comes when so many guards of one key become one lock (docs/protocols.md 4.14). Later, the
-     locks of their rows would come before that, and a statement near the bound on locks would get one on its
-     table (4.10). With more values at a time more of them are neighbours. */
+  /* The first look comes when so many value locks of one key become one lock (docs/protocols.md 4.14).
+     Later, the locks of their rows would come before that, and a statement near the bound on locks would get
+     one on its table (4.10). With more values at a time more of them are neighbours. */
   static constexpr size_t FIRST = 10000, MOST = 32 << 10, MOST_BYTES = 512 << 10;
 
   struct Entry {

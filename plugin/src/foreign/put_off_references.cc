@@ -1,11 +1,11 @@
 /*
   References that a statement of many rows puts off.
 
-  Trace of the order: a row is written, its guard is not taken yet, and another transaction deletes the
-  parent. It sees no child, as the row is not committed. Then the guard is taken, after that transaction's
-  end, and the parent is not there: the statement fails, as it had with the guard first. With the guard before
-  the deletion that waits for the statement's transaction. So the guard may come at any time before the
-  statement ends, as long as the look for the parent comes after it.
+  Trace of the order: a row is written, its value lock is not taken yet, and another transaction deletes the
+  parent. It sees no child, as the row is not committed. Then the value lock is taken, after that
+  transaction's end, and the parent is not there: the statement fails, as it had with the value lock first.
+  With the value lock before the deletion that waits for the statement's transaction. So the value lock may
+  come at any time before the statement ends, as long as the look for the parent comes after it.
 */
 #include "foreign/row_checks.h"
 
@@ -22,21 +22,21 @@ constexpr size_t AT_ONCE = 256;
 
 void RowChecks::begin_putting_off() {
   rows_ = 0;
-  for (Reference &link : references_) link.is_decided = false;
+  for (Reference &reference : references_) reference.is_decided = false;
   puts_off_ = true;
 }
 
 /* With the first reference of a statement: whether it and others of the key are put off. */
-int RowChecks::decide_putting_off(Reference *link) {
-  link->pending.reset();
+int RowChecks::decide_putting_off(Reference *reference) {
+  reference->pending.reset();
   /* A row that refers to its own table may find a parent that the statement inserts later. */
-  if (!is_own(*link)) {
+  if (!is_own(*reference)) {
     LinkedIndex *parent;
-    if (const int error = parent_of(link, &parent)) return error;
-    if (parent && parent->can_look_for_all(link->plain))
-      link->pending.reset(new (std::nothrow) PendingValues);
+    if (const int error = parent_of(reference, &parent)) return error;
+    if (parent && parent->can_look_for_all(reference->plain))
+      reference->pending.reset(new (std::nothrow) PendingValues);
   }
-  link->is_decided = true;
+  reference->is_decided = true;
   return 0;
 }
 
@@ -45,19 +45,19 @@ int RowChecks::put_off_references(Session *session, const uchar *record) {
   const CheckedValues::Scope scope = now(*session);
   const uint row = rows_++;
   for (size_t key = 0; key < references_.size(); key++) {
-    Reference &link = references_[key];
-    if (link.has_null(record)) continue;
-    if (!link.is_decided)
-      if (const int error = decide_putting_off(&link)) return error;
-    if (link.pending) {
-      name_guard(link, record);
-      if (guard_.size() - 1 < PendingValues::LONGEST) {
-        link.pending->add(guard_.slice(), row);
+    Reference &reference = references_[key];
+    if (reference.has_null(record)) continue;
+    if (!reference.is_decided)
+      if (const int error = decide_putting_off(&reference)) return error;
+    if (reference.pending) {
+      name_value_lock(reference, record);
+      if (value_lock_.size() - 1 < PendingValues::LONGEST) {
+        reference.pending->add(value_lock_.slice(), row);
         continue;
       }
     }
     immediate_ = {row, key};
-    if (const int error = check_reference(session, session->txn(), scope, &link, record)) return error;
+    if (const int error = check_reference(session, session->txn(), scope, &reference, record)) return error;
   }
   return 0;
 }
@@ -71,8 +71,8 @@ int RowChecks::after_row(Session *session, int error) {
     return earlier ? earlier : error;
   }
   if (error) return error;
-  for (const Reference &link : references_)
-    if (link.pending && link.pending->is_full()) return check_put_off(session, {rows_, 0});
+  for (const Reference &reference : references_)
+    if (reference.pending && reference.pending->is_full()) return check_put_off(session, {rows_, 0});
   return 0;
 }
 
@@ -84,9 +84,9 @@ int RowChecks::finish_putting_off(Session *session) {
 
 bool RowChecks::forget_put_off() {
   bool any = false;
-  for (Reference &link : references_) {
-    any = any || (link.pending && !link.pending->is_empty());
-    link.pending.reset();
+  for (Reference &reference : references_) {
+    any = any || (reference.pending && !reference.pending->is_empty());
+    reference.pending.reset();
   }
   puts_off_ = false;
   return any;
@@ -105,50 +105,51 @@ int RowChecks::check_put_off(Session *session, Place before) {
 
 /* *first: the first place without a parent so far; what comes after it is not looked for. */
 int RowChecks::check_put_off(Session *session, size_t key, Place *first) {
-  Reference &link = references_[key];
+  Reference &reference = references_[key];
   Slice values[AT_ONCE];
   uint rows[AT_ONCE];
   uchar found[AT_ONCE];
   size_t count = 0;
   const auto look = [&]() -> int {
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    if (const int error = look_for_parents(session, &link, values, count, found)) return error;
+    if (const int error = look_for_parents(session, &reference, values, count, found)) return error;
     for (size_t i = 0; i < count; i++) {
       const Place place{rows[i], key};
       if (found[i] == TIDESDB_IS_THERE || !(place < *first)) continue;
       /* It may be on its way. */
       bool is_there;
-      if (const int error = look_for_parent(session, session->txn(), &link, nullptr, values[i], &is_there))
+      if (const int error =
+              look_for_parent(session, session->txn(), &reference, nullptr, values[i], &is_there))
         return error;
       if (!is_there) *first = place;
     }
     count = 0;
     return 0;
   };
-  int error = link.pending->for_each([&](Slice value, uint row) -> int {
+  int error = reference.pending->for_each([&](Slice value, uint row) -> int {
     if (!(Place{row, key} < *first)) return 0;
-    if (const int locked = guard(session, &link, value, TIDESDB_LOCK_SHARED)) return locked;
+    if (const int locked = lock_value(session, &reference, value, TIDESDB_LOCK_SHARED)) return locked;
     values[count] = value;
     rows[count++] = row;
     return count == AT_ONCE ? look() : 0;
   });
   if (!error && count > 0) error = look();
-  link.pending->clear();
+  reference.pending->clear();
   return error;
 }
 
-/* After their guards are taken. Parents that cannot be looked for are missing. */
-int RowChecks::look_for_parents(Session *session, Reference *link, const Slice *values, size_t count,
+/* After their value locks are taken. Parents that cannot be looked for are missing. */
+int RowChecks::look_for_parents(Session *session, Reference *reference, const Slice *values, size_t count,
                                 uchar *found) {
   memset(found, TIDESDB_IS_MISSING, count);
   LinkedIndex *parent;
-  if (const int error = parent_of(link, &parent)) return error;
-  if (!parent || !parent->can_look_for_all(link->plain)) return 0;
+  if (const int error = parent_of(reference, &parent)) return error;
+  if (!parent || !parent->can_look_for_all(reference->plain)) return 0;
   const int status = parent->look_for_all(session->txn(), values, count, found);
   if (status == TIDESDB_OK) return 0;
   memset(found, TIDESDB_IS_MISSING, count);
   if (status != TIDESDB_NO_SUCH_FAMILY) return session->fail(status);
-  forget_other(link);
+  forget_other(reference);
   return 0;
 }
 

@@ -19,10 +19,10 @@ namespace foreign {
 
 namespace {
 
-/* No table has such a name: it holds no `/`. The key's number follows. */
-constexpr char GUARDS[] = "#foreign-key-guards-";
+/* No table has such a name: it holds no `/`. The key's number follows. Stores keep the older word. */
+constexpr char VALUE_LOCKS[] = "#foreign-key-guards-";
 
-std::string guards_name(uint64_t number) { return GUARDS + std::to_string(number); }
+std::string value_locks_name(uint64_t number) { return VALUE_LOCKS + std::to_string(number); }
 
 /* A table that an ALTER by copy has put aside. */
 struct Aside {
@@ -37,7 +37,7 @@ struct Registry {
   std::set<std::string> with_dropped_keys;
   std::map<std::string, Aside> aside;
   std::atomic<uint64_t> generation{1};
-  std::map<uint64_t, Guards> guards;
+  std::map<uint64_t, ValueLocks> value_locks;
 };
 
 Registry registry;
@@ -82,14 +82,14 @@ bool is_put_aside(const std::string &table) {
 }
 
 /* Leaves the numbers of keys that no table has any more, nor can get back. Under the mutex. */
-void forget_guards(std::vector<uint64_t> *gone) {
+void forget_value_locks(std::vector<uint64_t> *gone) {
   const auto is_kept = [](uint64_t number) {
     return is_known(number) ||
            std::any_of(registry.aside.begin(), registry.aside.end(),
                        [&](const auto &aside) { return aside.second.keys.count(number) != 0; });
   };
   gone->erase(std::remove_if(gone->begin(), gone->end(), is_kept), gone->end());
-  for (const uint64_t number : *gone) registry.guards.erase(number);
+  for (const uint64_t number : *gone) registry.value_locks.erase(number);
 }
 
 /* False: the table's record cannot be read, and its keys are not known. */
@@ -103,11 +103,11 @@ bool read_keys(const std::string &table) {
 }
 
 /* Nobody locks in them any more. What a crash leaves, load() finds. */
-void drop_guards(const std::vector<uint64_t> &numbers) {
+void drop_value_locks(const std::vector<uint64_t> &numbers) {
   for (const uint64_t number : numbers) {
     DdlGroup group;
     int status = group.begin(plugin.db);
-    if (status == TIDESDB_OK) status = group.drop(guards_name(number));
+    if (status == TIDESDB_OK) status = group.drop(value_locks_name(number));
     if (status == TIDESDB_OK) status = group.commit();
     if (status != TIDESDB_OK && status != TIDESDB_NO_SUCH_FAMILY)
       sql_print_warning("TidesDB: the locks' family of a foreign key stays in the store: %s",
@@ -130,11 +130,11 @@ int load() {
   /* A record of a later version may have the key that no other one has. */
   if (!all_known) return TIDESDB_OK;
   for (const std::string &family : families) {
-    if (family.compare(0, sizeof(GUARDS) - 1, GUARDS)) continue;
-    const uint64_t number = strtoull(family.c_str() + sizeof(GUARDS) - 1, nullptr, 10);
+    if (family.compare(0, sizeof(VALUE_LOCKS) - 1, VALUE_LOCKS)) continue;
+    const uint64_t number = strtoull(family.c_str() + sizeof(VALUE_LOCKS) - 1, nullptr, 10);
     if (!is_known(number)) unused.push_back(number);
   }
-  drop_guards(unused);
+  drop_value_locks(unused);
   return TIDESDB_OK;
 }
 
@@ -143,7 +143,7 @@ void clear() {
   registry.by_child.clear();
   registry.by_parent.clear();
   registry.with_dropped_keys.clear();
-  registry.guards.clear();
+  registry.value_locks.clear();
   registry.generation++;
 }
 
@@ -164,9 +164,9 @@ void set_table(const std::string &table, ForeignKeys keys) {
     registry.generation++;
     for (auto &[name, aside] : registry.aside)
       if (aside.table == table) aside.keys.insert(gone.begin(), gone.end());
-    forget_guards(&gone);
+    forget_value_locks(&gone);
   }
-  drop_guards(gone);
+  drop_value_locks(gone);
 }
 
 void read_table(const std::string &table) { read_keys(table); }
@@ -190,9 +190,9 @@ void end_aside(const std::string &aside) {
   read_table(table);
   {
     std::lock_guard<std::mutex> guard(registry.mutex);
-    forget_guards(&gone);
+    forget_value_locks(&gone);
   }
-  drop_guards(gone);
+  drop_value_locks(gone);
 }
 
 void touch(const std::string &table) {
@@ -256,28 +256,28 @@ std::shared_ptr<const ForeignKey> find(const std::string &database, const std::s
   return nullptr;
 }
 
-Guards guards_of(uint64_t number) {
+ValueLocks value_locks_of(uint64_t number) {
   {
     std::lock_guard<std::mutex> guard(registry.mutex);
-    const auto known = registry.guards.find(number);
-    if (known != registry.guards.end()) return known->second;
+    const auto known = registry.value_locks.find(number);
+    if (known != registry.value_locks.end()) return known->second;
     if (!is_known(number)) return nullptr;
   }
   FamilyHandle family;
-  if (open_family(plugin.db, guards_name(number), &family) != TIDESDB_OK) return nullptr;
+  if (open_family(plugin.db, value_locks_name(number), &family) != TIDESDB_OK) return nullptr;
   std::lock_guard<std::mutex> guard(registry.mutex);
   if (!is_known(number)) return nullptr;
-  Guards &known = registry.guards[number];
+  ValueLocks &known = registry.value_locks[number];
   if (!known) known = std::move(family);
   return known;
 }
 
-int make_guards(uint64_t number) {
+int make_value_locks(uint64_t number) {
   DdlGroup group;
   tidesdb_family_options options;
   tidesdb_family_options_init(&options);
   int status = group.begin(plugin.db);
-  if (status == TIDESDB_OK) status = group.create(guards_name(number), options, {});
+  if (status == TIDESDB_OK) status = group.create(value_locks_name(number), options, {});
   return status == TIDESDB_OK ? group.commit() : status;
 }
 

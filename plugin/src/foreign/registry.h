@@ -60,11 +60,11 @@ std::shared_ptr<const ForeignKey> find(const std::string &database, const std::s
   for each foreign key, so that a transaction with very many locks, which the engine makes one of the family,
   is in nobody else's way.
 */
-using Guards = std::shared_ptr<tidesdb_family>;
+using ValueLocks = std::shared_ptr<tidesdb_family>;
 /* nullptr: the key is gone. */
-Guards guards_of(uint64_t number);
+ValueLocks value_locks_of(uint64_t number);
 /* Makes that of a new key. Status of the engine. */
-int make_guards(uint64_t number);
+int make_value_locks(uint64_t number);
 
 }  // namespace foreign
 }  // namespace tidesdb

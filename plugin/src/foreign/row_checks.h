@@ -4,15 +4,15 @@
 
   Both read what is committed now, and the transaction's own changes. In between nobody else may change the
   answer:
-  - who makes a reference locks the value shared, as a guard (foreign/registry.h), then looks for the parent;
-  - who takes a referenced value away locks it exclusively, then looks for children.
-  Both keep the guard to the transaction's end. So of two transactions that disagree one waits for the other's
-  end and sees what it did. The number of the foreign key is part of the guard's name, and is the same on both
-  sides whatever ALTER and RENAME make of the tables. An UPDATE that leaves the referenced columns takes no
-  guard, and references share theirs (as FOR KEY SHARE does in PostgreSQL).
+  - who makes a reference takes the value lock shared (foreign/registry.h), then looks for the parent;
+  - who takes a referenced value away takes its value lock exclusively, then looks for children.
+  Both keep the value lock to the transaction's end. So of two transactions that disagree one waits for the
+  other's end and sees what it did. The number of the foreign key is part of the value lock's name, and is the
+  same on both sides whatever ALTER and RENAME make of the tables. An UPDATE that leaves the referenced
+  columns takes no value lock, and references share theirs (as FOR KEY SHARE does in PostgreSQL).
 
   A statement that inserts very many rows may put its references off, and look for the parents of many rows at
-  a time: with the guards first, as for one (foreign/pending_values.h).
+  a time: with the value locks first, as for one (foreign/pending_values.h).
 
   A parent that is not there may be on its way: whoever inserts it has its key locked, and is waited for. A
   child that is there may be going: its row is locked, and looked for once more.
@@ -28,7 +28,7 @@
 
 #include "foreign/actions.h"
 #include "foreign/checked_values.h"
-#include "foreign/link.h"
+#include "foreign/constraint.h"
 #include "foreign/linked_index.h"
 #include "foreign/registry.h"
 #include "txn/session.h"
@@ -49,8 +49,8 @@ class RowChecks {
   bool is_referenced() const { return !referrers_.empty(); }
   /* Whether ON UPDATE CASCADE may give rows of the table other values. */
   bool may_follow() const {
-    for (const Reference &link : references_)
-      if (link.key->on_update == FK_OPTION_CASCADE) return true;
+    for (const Reference &reference : references_)
+      if (reference.key->on_update == FK_OPTION_CASCADE) return true;
     return false;
   }
   /* The row if it is current; nullptr if system versioning keeps it as one of the past. Such rows refer to
@@ -106,31 +106,31 @@ class RowChecks {
   void reset();
 
  private:
-  bool find_fields(KeySide own, Link *link) const;
+  bool find_fields(KeySide own, Constraint *constraint) const;
   template <class Side>
-  bool renew(std::vector<Side> *links, const ForeignKeys &keys);
-  uint index_of(const Link &link) const;
+  bool renew(std::vector<Side> *constraints, const ForeignKeys &keys);
+  uint index_of(const Constraint &constraint) const;
   template <class Side>
-  std::unique_ptr<LinkedIndex> find_other(const Side &link) const;
+  std::unique_ptr<LinkedIndex> find_other(const Side &constraint) const;
   template <class Side>
-  void find_by_name(Side *link);
+  void find_by_name(Side *constraint);
   template <class Side>
-  int other_side(Side *link, LinkedIndex **other);
+  int other_side(Side *constraint, LinkedIndex **other);
   /* *parent, *child: nullptr where the other table is not there, or has no such index. */
-  int parent_of(Reference *link, LinkedIndex **parent);
-  int child_of(Referrer *link, LinkedIndex **child);
-  void forget_other(Link *link);
-  bool is_gone(const Referrer &link) const;
+  int parent_of(Reference *reference, LinkedIndex **parent);
+  int child_of(Referrer *referrer, LinkedIndex **child);
+  void forget_other(Constraint *constraint);
+  bool is_gone(const Referrer &referrer) const;
   bool waits(const Session &session) const;
-  void name_guard(const Link &link, const uchar *record);
-  int guard(Session *session, Link *link, Slice name, int mode);
-  bool is_own(const Reference &link) const;
+  void name_value_lock(const Constraint &constraint, const uchar *record);
+  int lock_value(Session *session, Constraint *constraint, Slice name, int mode);
+  bool is_own(const Reference &reference) const;
   bool is_own(const Referrer &) const { return false; } /* its child is looked for by name */
-  bool refers_to_own_row(const Reference &link, const uchar *record);
-  int look_for_parent(Session *session, tidesdb_txn *txn, Reference *link, const uchar *record, Slice value,
-                      bool *found);
-  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Scope &now, Reference *link,
-                      const uchar *record);
+  bool refers_to_own_row(const Reference &reference, const uchar *record);
+  int look_for_parent(Session *session, tidesdb_txn *txn, Reference *reference, const uchar *record,
+                      Slice value, bool *found);
+  int check_reference(Session *session, tidesdb_txn *txn, const CheckedValues::Scope &now,
+                      Reference *reference, const uchar *record);
   CheckedValues::Scope now(const Session &session) const;
 
   /* A reference among those of a statement: rows are gone through one after the other, and in each row its
@@ -140,14 +140,15 @@ class RowChecks {
     size_t key;
     bool operator<(const Place &other) const { return row != other.row ? row < other.row : key < other.key; }
   };
-  int decide_putting_off(Reference *link);
+  int decide_putting_off(Reference *reference);
   int check_put_off(Session *session, Place before);
   int check_put_off(Session *session, size_t key, Place *first);
-  int look_for_parents(Session *session, Reference *link, const Slice *values, size_t count, uchar *found);
-  int look_for_child(Session *session, Referrer *link, const uchar *record, bool *found);
-  int act_on_children(Session *session, Referrer *link, const uchar *record, const uchar *new_record,
+  int look_for_parents(Session *session, Reference *reference, const Slice *values, size_t count,
+                       uchar *found);
+  int look_for_child(Session *session, Referrer *referrer, const uchar *record, bool *found);
+  int act_on_children(Session *session, Referrer *referrer, const uchar *record, const uchar *new_record,
                       ReferrerActions *actions);
-  int violated(Session *session, const Link &link, int error);
+  int violated(Session *session, const Constraint &constraint, int error);
 
   TABLE *table_;
   std::string name_;
@@ -159,7 +160,7 @@ class RowChecks {
   uint violating_row_ = 0;
   std::vector<Reference> references_;
   std::vector<Referrer> referrers_;
-  ByteBuffer search_, guard_, key_, last_key_, scratch_;
+  ByteBuffer search_, value_lock_, key_, last_key_, scratch_;
 };
 
 }  // namespace tidesdb

@@ -230,7 +230,7 @@ bool ha_tidesdb::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   for (AlterContext *context : contexts)
     if (!error) error = context->handler->finish_indexes(context);
   for (AlterContext *context : contexts)
-    if (!error) error = context->handler->make_guards_of_new_keys(context->plan);
+    if (!error) error = context->handler->make_value_locks_of_new_keys(context->plan);
   /* Before the group: it may read past many tombstones, and an open group holds up all other definitions. */
   if (info->create_info->used_fields & HA_CREATE_USED_AUTO)
     for (AlterContext *context : contexts)
@@ -323,10 +323,10 @@ int ha_tidesdb::add_alter(AlterContext *context, TABLE *altered, const HA_CREATE
   return status == TIDESDB_OK ? 0 : plain_error(status, "ALTER TABLE");
 }
 
-int ha_tidesdb::make_guards_of_new_keys(const AlterPlan &plan) {
+int ha_tidesdb::make_value_locks_of_new_keys(const AlterPlan &plan) {
   for (const ForeignKeyRecord &key : plan.record.foreign_keys)
-    if (!foreign::guards_of(key.number))
-      if (const int status = foreign::make_guards(key.number)) return plain_error(status, "ALTER TABLE");
+    if (!foreign::value_locks_of(key.number))
+      if (const int status = foreign::make_value_locks(key.number)) return plain_error(status, "ALTER TABLE");
   return 0;
 }
 

@@ -223,7 +223,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int add_alter(tidesdb::AlterContext *context, TABLE *altered, const HA_CREATE_INFO *info,
                 tidesdb::DdlGroup *group);
   void roll_back_alter(tidesdb::AlterContext *context);
-  int make_guards_of_new_keys(const tidesdb::AlterPlan &plan);
+  int make_value_locks_of_new_keys(const tidesdb::AlterPlan &plan);
   int check_new_keys(const tidesdb::AlterPlan &plan, const TABLE *altered);
   void leave_old_definition(const tidesdb::AlterContext &context);
 

@@ -1,8 +1,8 @@
 /*
   One foreign key, seen from one of its two tables: a Reference from the child, a Referrer from the parent.
 */
-#ifndef TIDESDB_FOREIGN_LINK_H
-#define TIDESDB_FOREIGN_LINK_H
+#ifndef TIDESDB_FOREIGN_CONSTRAINT_H
+#define TIDESDB_FOREIGN_CONSTRAINT_H
 
 #include <memory>
 #include <string>
@@ -17,13 +17,13 @@
 
 namespace tidesdb {
 
-struct Link {
+struct Constraint {
   std::shared_ptr<const ForeignKey> key;
   std::vector<Field *> fields;
   std::vector<KeyPart> own;   /* the columns here */
-  std::vector<KeyPart> plain; /* how guards are named by them */
+  std::vector<KeyPart> plain; /* how value locks are named by them */
   std::unique_ptr<LinkedIndex> other;
-  foreign::Guards guards;
+  foreign::ValueLocks value_locks;
   bool is_sought = false; /* `other` was looked for, at this generation */
   uint64_t sought_at = 0;
 
@@ -32,7 +32,7 @@ struct Link {
   bool part_differs(const KeyPart &part, const uchar *a, const uchar *b) const;
 
  protected:
-  Link() = default;
+  Constraint() = default;
 };
 
 /* The other table of a foreign key, as users name it and canonical. */
@@ -41,7 +41,7 @@ struct OtherTable {
 };
 
 /* What the rows of this table refer to: the other table is the parent. */
-struct Reference : Link {
+struct Reference : Constraint {
   static constexpr KeySide OWN = CHILD_SIDE, OTHER = PARENT_SIDE;
 
   CheckedValues checked;
@@ -57,14 +57,14 @@ struct Reference : Link {
 };
 
 /* What refers to rows of this table: the other table is the child. */
-struct Referrer : Link {
+struct Referrer : Constraint {
   static constexpr KeySide OWN = PARENT_SIDE, OTHER = CHILD_SIDE;
 
   static OtherTable other_of(const ForeignKey &key) {
     return {key.child, key.child_database, key.child_table};
   }
   static ForeignKeys keys(const std::string &name) { return foreign::keys_to(name); }
-  /* The child's columns name the guards. */
+  /* The child's columns name the value locks. */
   void note_found() {
     if (other) plain = other->plain();
   }
