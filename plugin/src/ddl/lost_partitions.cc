@@ -132,18 +132,18 @@ class Definitions {
 /* The one table without a .par file that lacks exactly what stands under the name `lost`, which has no .frm,
    by the .par file there: where no identity tells. Tables in `served` get partitions by identity: a copy that
    an ALTER has left would fit as well. */
-std::string heir_of(const std::string &lost, const Definitions &definitions, const Partitions &all,
-                    const std::set<std::string> &served) {
+std::string only_table_lacking(const std::string &lost, const Definitions &definitions, const Partitions &all,
+                               const std::set<std::string> &served) {
   if (has_definition(lost)) return {};
-  std::string heir;
+  std::string found;
   for (const std::string &table : definitions.tables()) {
     if (served.count(table) || is_there(path_of(table, PARTITION_FILE)) ||
         missing_partitions(table, lost, all) != all.at(lost))
       continue;
-    if (!heir.empty()) return {};
-    heir = table;
+    if (!found.empty()) return {};
+    found = table;
   }
-  return heir;
+  return found;
 }
 
 /* Partitions that are to have another table's name: table and partition, and that table. */
@@ -161,7 +161,7 @@ Moves moves_to_owners(const Definitions &definitions, const Partitions &all) {
   for (const auto &[table, partitions] : all) {
     const std::set<std::string> &owners = owners_of[table];
     std::string of_unknown;
-    if (owners.empty()) of_unknown = heir_of(table, definitions, all, served);
+    if (owners.empty()) of_unknown = only_table_lacking(table, definitions, all, served);
     if (owners.size() == 1) of_unknown = *owners.begin();
     for (const std::string &partition : partitions) {
       std::string owner = definitions.owner_of(table, partition);

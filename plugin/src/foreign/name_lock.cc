@@ -15,8 +15,9 @@ int acquire(THD *thd, MDL_request *request) {
       std::min<ulonglong>(Session::lock_timeout_ms(thd) / 1000 + 1, thd->variables.lock_wait_timeout);
   if (!thd->mdl_context.acquire_lock(request, static_cast<double>(seconds))) return 0;
   if (thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
-  const Diagnostics_area *told = thd->get_stmt_da();
-  if (!told->is_error() || told->sql_errno() != ER_LOCK_DEADLOCK) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  const Diagnostics_area *diagnostics = thd->get_stmt_da();
+  if (!diagnostics->is_error() || diagnostics->sql_errno() != ER_LOCK_DEADLOCK)
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
   /* The others go on when the locks of its earlier statements are gone, too. */
   thd->mark_transaction_to_rollback(true);
   return HA_ERR_LOCK_DEADLOCK;

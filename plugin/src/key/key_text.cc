@@ -270,10 +270,10 @@ bool KeyText::append_fixed(const Part &part, const uchar **at, const uchar *end,
       append_time(time, part.decimals, out);
       break;
     case MYSQL_TYPE_TIMESTAMP2: {
-      struct timeval stamp;
-      my_timestamp_from_binary(&stamp, value.data(), part.decimals);
-      my_tz_SYSTEM->gmt_sec_to_TIME(&time, static_cast<my_time_t>(stamp.tv_sec));
-      time.second_part = static_cast<ulong>(stamp.tv_usec);
+      struct timeval timestamp;
+      my_timestamp_from_binary(&timestamp, value.data(), part.decimals);
+      my_tz_SYSTEM->gmt_sec_to_TIME(&time, static_cast<my_time_t>(timestamp.tv_sec));
+      time.second_part = static_cast<ulong>(timestamp.tv_usec);
       append_time(time, part.decimals, out);
       break;
     }

@@ -39,9 +39,9 @@ void write_to_file(int level, const char *message) {
   }
   const time_t now = time(nullptr);
   struct tm parts;
-  char stamp[32];
-  strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%S", localtime_r(&now, &parts));
-  const int bytes = fprintf(engine_log.file, "%s [%s] %s\n", stamp, LEVEL_NAMES[level], message);
+  char time_text[32];
+  strftime(time_text, sizeof(time_text), "%Y-%m-%d %H:%M:%S", localtime_r(&now, &parts));
+  const int bytes = fprintf(engine_log.file, "%s [%s] %s\n", time_text, LEVEL_NAMES[level], message);
   if (bytes > 0) engine_log.written += static_cast<unsigned long long>(bytes);
   fflush(engine_log.file);
 }

@@ -86,7 +86,7 @@ int Session::begin(int level) {
   /* Rows that the primary changed in time may have expired when the change arrives. */
   if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS | TIDESDB_TXN_SEES_EXPIRED;
   isolation_ = level;
-  names_snapshot_ = takes_newest_ = took_newest_ = false;
+  names_snapshot_ = may_pass_snapshot_ = may_have_passed_snapshot_ = false;
   ticket_.enter();
   const int status = tidesdb_txn_begin(txn(), level, flags);
   if (status != TIDESDB_OK) {
@@ -142,9 +142,9 @@ void Session::renew_kill() {
 void Session::set_snapshot_isolation(int level) {
   names_snapshot_ |= level == TIDESDB_SNAPSHOT;
   const bool newest = !names_snapshot_ && !sysvars::snapshot_conflicts(thd_);
-  if (newest == takes_newest_) return;
-  takes_newest_ = newest;
-  took_newest_ |= newest;
+  if (newest == may_pass_snapshot_) return;
+  may_pass_snapshot_ = newest;
+  may_have_passed_snapshot_ |= newest;
   if (newest_reads_ != 0) return;
   tidesdb_txn_set_snapshot_isolation(txn(), !newest);
 }
@@ -409,7 +409,7 @@ int Session::rollback(bool real) {
 }
 
 void Session::report_conflict(int status) {
-  if (status == TIDESDB_DEADLOCK && told_deadlock_.exchange(false)) return;
+  if (status == TIDESDB_DEADLOCK && reported_deadlock_.exchange(false)) return;
   if (!sysvars::print_all_conflicts()) return;
   sql_print_information("TidesDB: %s: thread %llu: '%.*s' met %s", tidesdb_strerror(status),
                         static_cast<ulonglong>(thd_get_thread_id(thd_)),
@@ -424,7 +424,7 @@ static void report_damage(const std::string &table, const char *error) {
   static constexpr time_t PAUSE = 60;
   static std::mutex mutex;
   static std::string last;
-  static time_t told = 0;
+  static time_t reported = 0;
   std::string text = error;
   if (!table.empty()) {
     const TableNames names = table_names(table);
@@ -432,9 +432,9 @@ static void report_damage(const std::string &table, const char *error) {
   }
   const time_t now = time(nullptr);
   const std::lock_guard<std::mutex> guard(mutex);
-  if (text == last && now - told < PAUSE) return;
+  if (text == last && now - reported < PAUSE) return;
   last = text;
-  told = now;
+  reported = now;
   sql_print_error("TidesDB: %s", text.c_str());
 }
 

@@ -95,18 +95,18 @@ class Session {
   class NewestReads {
    public:
     explicit NewestReads(Session *session) : session_(session) {
-      if (session_->newest_reads_++ == 0 && !session_->takes_newest_)
+      if (session_->newest_reads_++ == 0 && !session_->may_pass_snapshot_)
         tidesdb_txn_set_snapshot_isolation(session_->txn(), 0);
     }
     ~NewestReads() {
-      if (--session_->newest_reads_ == 0 && !session_->takes_newest_)
+      if (--session_->newest_reads_ == 0 && !session_->may_pass_snapshot_)
         tidesdb_txn_set_snapshot_isolation(session_->txn(), 1);
     }
     NewestReads(const NewestReads &) = delete;
     NewestReads &operator=(const NewestReads &) = delete;
 
     /* Rows that were read so are changed, too. */
-    void allow_changes() { session_->took_newest_ = true; }
+    void allow_changes() { session_->may_have_passed_snapshot_ = true; }
 
    private:
     Session *session_;
@@ -139,7 +139,7 @@ class Session {
   ulonglong removals() const { return removals_; }
   /* Whether a row of the transaction's own may not be the one that its snapshot's entries lead to
      (tidesdb_txn_passed_snapshot). */
-  bool passed_snapshot() const { return took_newest_ && tidesdb_txn_passed_snapshot(txn()); }
+  bool passed_snapshot() const { return may_have_passed_snapshot_ && tidesdb_txn_passed_snapshot(txn()); }
   bool holds_locks() const { return is_active() && tidesdb_txn_holds_locks(txn()); }
 
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
@@ -191,8 +191,8 @@ class Session {
 
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
-  /* The session is the victim of a deadlock that was told (txn/deadlocks.h). From any thread. */
-  void note_told_deadlock() { told_deadlock_.store(true); }
+  /* The session is the victim of a deadlock that was reported (txn/deadlocks.h). From any thread. */
+  void note_reported_deadlock() { reported_deadlock_.store(true); }
 
  private:
   enum class State { IDLE, ACTIVE, PREPARED, XA_PREPARED, ORDERED, ABORTED };
@@ -237,8 +237,8 @@ class Session {
   bool names_snapshot_ = false;
   /* As the engine knows them, of the statement (tidesdb_snapshot_conflicts=OFF) and of one in the
    * transaction. */
-  bool takes_newest_ = false;
-  bool took_newest_ = false;
+  bool may_pass_snapshot_ = false;
+  bool may_have_passed_snapshot_ = false;
   uint definition_locks_ = 0;
   int isolation_ = TIDESDB_REPEATABLE_READ;
   /* Others ask, while they look at waits. */
@@ -257,7 +257,7 @@ class Session {
   PartitionedDrop partitioned_drop_;
   std::string error_text_;
   std::string holder_statement_;
-  std::atomic<bool> told_deadlock_{false};
+  std::atomic<bool> reported_deadlock_{false};
 };
 
 }  // namespace tidesdb

@@ -91,7 +91,7 @@ void deadlock_found(void *, const tidesdb_deadlock *deadlock) {
       const auto living = connections.living.find(thd);
       if (!thd || living == connections.living.end()) continue;
       statements[i] = statement_of(thd);
-      if (i == deadlock->victim) living->second->note_told_deadlock();
+      if (i == deadlock->victim) living->second->note_reported_deadlock();
     }
   }
   note_deadlock(*deadlock, statements);

@@ -22,7 +22,7 @@ pub(super) struct Snapshots {
     /// Number of ended snapshots; cursors compare it.
     pub(super) ended: u64,
     /// See [`Transaction::set_snapshot_isolation`].
-    takes_newest: bool,
+    may_pass: bool,
     /// The transaction locked, or wrote over, a version not visible in its snapshot. Stays set to its end:
     /// undone and standing changes are not told apart.
     passed_snapshot: AtomicBool,
@@ -31,7 +31,7 @@ pub(super) struct Snapshots {
 impl Snapshots {
     /// The state of a transaction at its begin.
     pub(super) fn restart(&mut self) {
-        self.takes_newest = false;
+        self.may_pass = false;
         *self.passed_snapshot.get_mut() = false;
     }
 }
@@ -115,12 +115,12 @@ impl Transaction {
     /// Applies at [`Isolation::RepeatableRead`] to transactions other than optimistic ones. On, as after the
     /// begin, such a version is a conflict. Applies from now on, not to earlier locks.
     pub fn set_snapshot_isolation(&mut self, on: bool) {
-        self.snapshots.takes_newest = !on;
+        self.snapshots.may_pass = !on;
     }
 
     /// True if a version newer than the snapshot is no conflict.
-    pub(super) fn takes_newest(&self) -> bool {
-        self.snapshots.takes_newest
+    pub(super) fn may_pass_snapshot(&self) -> bool {
+        self.snapshots.may_pass
             && self.options.isolation == Isolation::RepeatableRead
             && !self.options.optimistic
     }
@@ -137,7 +137,7 @@ impl Transaction {
             return Ok(());
         }
         match &self.snapshots.transaction {
-            Some(slot) if seq > slot.seq() && self.takes_newest() => {
+            Some(slot) if seq > slot.seq() && self.may_pass_snapshot() => {
                 self.snapshots.passed_snapshot.store(true, Ordering::Relaxed);
                 Ok(())
             }
@@ -152,7 +152,7 @@ impl Transaction {
 
     /// The sequence number after which changes conflict with locking reads, if they do.
     pub(crate) fn conflicts_above(&self) -> Option<Seq> {
-        let counts = self.options.isolation >= Isolation::RepeatableRead && !self.takes_newest();
+        let counts = self.options.isolation >= Isolation::RepeatableRead && !self.may_pass_snapshot();
         self.snapshots.transaction.as_ref().filter(|_| counts).map(SnapshotSlot::seq)
     }
 

@@ -353,7 +353,7 @@ impl Transaction {
     /// A key under a lock on the table was not. Nor was one that was locked while versions newer than the snapshot were
     /// taken, or whose lock says so for an insertion that looks for no duplicate.
     fn was_compared(&self, change: &Change<'_>) -> bool {
-        let looked_at = match self.takes_newest() {
+        let looked_at = match self.may_pass_snapshot() {
             true => change.count_unchanged || change.kind.value().is_empty(),
             false => !self.passed_snapshot(),
         };
