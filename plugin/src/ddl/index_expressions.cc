@@ -19,11 +19,6 @@ uint64_t hash_of_expressions(std::vector<std::string> texts) {
   return hash == 0 ? 1 : hash;
 }
 
-std::string definition_of(const TABLE *table) {
-  const LEX_CUSTRING &identity = table->s->tabledef_version;
-  return {reinterpret_cast<const char *>(identity.str), identity.length};
-}
-
 /* Opens a definition under the settings of the indexes. false: not all of them can be had, and some
    expressions are not told. */
 bool open_expressions(TABLE *table, const TableRecord &record, VirtualColumns *columns) {
@@ -53,11 +48,11 @@ void take_expressions(TABLE *table, TableRecord *record) {
       index.expressions = now;
   }
   /* The next opening is to look at the others again. */
-  if (all_fit) record->expressions_of = definition_of(table);
+  if (all_fit) record->expressions_of = definition_identity(*table->s);
 }
 
 void mark_other_expressions(TABLE *table, TableRecord *record) {
-  const std::string definition = definition_of(table);
+  const std::string definition = definition_identity(*table->s);
   const auto is_known = [](const IndexRecord &index) { return index.expressions != 0; };
   if (record->expressions_of == definition ||
       std::none_of(record->indexes.begin(), record->indexes.end(), is_known))

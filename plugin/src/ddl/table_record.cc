@@ -319,10 +319,14 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
   return in.good() && in.at_end();
 }
 
+std::string definition_identity(const TABLE_SHARE &share) {
+  const LEX_CUSTRING &identity = share.tabledef_version;
+  return {reinterpret_cast<const char *>(identity.str), identity.length};
+}
+
 void TableRecord::set_definition(const TABLE *form) {
   const TABLE_SHARE *share = form->s;
-  definition.assign(reinterpret_cast<const char *>(share->tabledef_version.str),
-                    share->tabledef_version.length);
+  definition = definition_identity(*share);
   has_primary_key = share->primary_key != MAX_KEY;
   columns.clear();
   for (uint i = 0; i < share->fields; i++) {

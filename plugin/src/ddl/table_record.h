@@ -104,6 +104,9 @@ struct TableRecord {
   void set_definition(const TABLE *form);
 };
 
+/* Identity of the server's definition of a table, as `TableRecord::definition` has it. */
+std::string definition_identity(const TABLE_SHARE &share);
+
 /* An index that is being made, of an open table, takes the settings of the session if it needs some. */
 void take_settings(const TABLE *form, uint key, IndexRecord *index);
 

@@ -61,7 +61,8 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
   std::unique_ptr<TableDefinition> definition(new TableDefinition);
   if (definition->read(thd, other) != TableDefinition::Read::DONE) return nullptr;
   TableRecord record;
-  if (!read_record(other, &record) || record.definition != definition->identity()) return nullptr;
+  if (!read_record(other, &record) || record.definition != definition_identity(definition->share()))
+    return nullptr;
   const Columns there(*definition);
   std::vector<const Field *> fields;
   for (const std::string &name : columns) {

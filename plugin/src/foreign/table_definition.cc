@@ -31,11 +31,6 @@ TableDefinition::Read TableDefinition::read(THD *thd, const std::string &table) 
   return share_.db_type() == plugin.hton ? Read::DONE : Read::OF_OTHER_ENGINE;
 }
 
-std::string TableDefinition::identity() const {
-  return std::string(reinterpret_cast<const char *>(share_.tabledef_version.str),
-                     share_.tabledef_version.length);
-}
-
 const Field *Columns::find(const std::string &name) const {
   for (Field **field = fields_; *field; field++)
     if (same_name((*field)->field_name, {name.data(), name.size()})) return *field;

@@ -27,8 +27,6 @@ class TableDefinition {
 
   const TABLE_SHARE &share() const { return share_; }
   TABLE_SHARE *own_share() { return &share_; }
-  /* Identity of the definition, as in TableRecord. */
-  std::string identity() const;
 
  private:
   std::string key_, path_;
