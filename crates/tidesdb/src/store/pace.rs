@@ -4,8 +4,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::compaction::write_controller::MAX_DELAY;
 use crate::host::Instant;
+
+/// Longest delay of one statement, in nanoseconds. The next statements wait for the rest.
+pub(crate) const MAX_DELAY: u64 = 20_000_000;
 
 /// Time that slow writers may catch up on, in nanoseconds.
 const CREDIT: u64 = 10_000_000;
@@ -17,18 +19,19 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Takes `share` nanoseconds for a statement; returns the nanoseconds that it waits, at most [`MAX_DELAY`].
+    /// Takes `share` nanoseconds for a statement, at most [`MAX_DELAY`]; returns the nanoseconds that it waits, at
+    /// most as many.
     pub(crate) fn take(&self, now: Instant, share: u64) -> u64 {
         let now = now.nanos();
         let after = |taken: u64| {
             // Nor does a wait cut short at the longest delay make later statements wait.
             taken
-                .clamp(now.saturating_sub(CREDIT), now.saturating_add(MAX_DELAY * 1000))
-                .saturating_add(share)
+                .clamp(now.saturating_sub(CREDIT), now.saturating_add(MAX_DELAY))
+                .saturating_add(share.min(MAX_DELAY))
         };
         let taken = self.taken_to.fetch_update(Relaxed, Relaxed, |taken| Some(after(taken)));
         let taken = taken.map_or_else(after, after);
-        taken.saturating_sub(now).min(MAX_DELAY * 1000)
+        taken.saturating_sub(now).min(MAX_DELAY)
     }
 }
 
@@ -73,9 +76,9 @@ mod tests {
     fn no_wait_is_longer_than_the_longest_delay_nor_left_to_later_statements() {
         let (pace, now) = (Pace::default(), 1_000 * MS);
         for _ in 0..100 {
-            assert!(pace.take(Instant::from_nanos(now), 1_000 * MS) <= MAX_DELAY * 1000);
+            assert!(pace.take(Instant::from_nanos(now), 1_000 * MS) <= MAX_DELAY);
         }
-        let later = now + 2 * (MAX_DELAY * 1000) + 1_000 * MS;
+        let later = now + 2 * MAX_DELAY + 1_000 * MS;
         assert_eq!(pace.take(Instant::from_nanos(later), 1), 0);
     }
 }

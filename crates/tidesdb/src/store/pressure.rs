@@ -14,7 +14,7 @@ use crate::options::LogLevel;
 use crate::store::compaction_rate::CompactionRate;
 use crate::store::memory::Shortage;
 use crate::store::no_space_backoff::NoSpaceBackoff;
-use crate::store::pace::Pace;
+use crate::store::pace::{Pace, MAX_DELAY};
 use crate::store::Store;
 use crate::sync::Mutex;
 
@@ -94,8 +94,6 @@ pub(crate) struct Gauges {
     /// Bytes of memtable flushed per second.
     flush_rate: AtomicU64,
     pub(crate) compaction_rate: CompactionRate,
-    /// Number of transactions that may write now.
-    pub(crate) writers: AtomicU64,
     pace: Pace,
     pub(crate) stall: Stall,
     /// Merges on a full disk.
@@ -113,7 +111,6 @@ impl Gauges {
             debt: AtomicU64::new(0),
             flush_rate: AtomicU64::new(0),
             compaction_rate: CompactionRate::new(Arc::clone(&clock)),
-            writers: AtomicU64::new(0),
             pace: Pace::default(),
             stall: Stall::default(),
             no_space: NoSpaceBackoff::new(clock),
@@ -159,7 +156,6 @@ impl Store {
             debt: self.pressure.debt.load(Relaxed),
             debt_soft: self.options.base_level_size * 16,
             compaction_rate: self.pressure.compaction_rate.get(),
-            writers: self.pressure.writers.load(Relaxed),
         }
     }
 
@@ -279,22 +275,20 @@ impl Store {
         let clock = &*self.env.clock;
         if self.memory_bound.shortage() == Shortage::Writers {
             self.memory_bound.writer_waits.fetch_add(1, Relaxed);
-            let sleep = Duration::from_micros(write_controller::MAX_DELAY).min(max_wait);
+            let sleep = Duration::from_nanos(MAX_DELAY).min(max_wait);
             self.stats.count_backpressure(clock, || clock.sleep(sleep));
         }
         self.wait_for_committers(max_wait, owner)?;
         let bytes = self.mean_commit();
         let mut begun = None;
         loop {
-            let pressure = self.pressure_now();
-            let cause = match write_controller::delay(&pressure, bytes) {
+            let cause = match write_controller::delay(&self.pressure_now(), bytes) {
                 Delay::None => {
                     self.tell_stall(self.pressure.stall.is_over());
                     return Ok(());
                 }
-                Delay::Micros(micros) => {
+                Delay::Share(share) => {
                     self.tell_stall(self.pressure.stall.is_over());
-                    let share = micros * 1000 / pressure.writers.max(1);
                     let sleep = Duration::from_nanos(self.pressure.pace.take(clock.now(), share));
                     if sleep >= SHORTEST_SLEEP {
                         self.stats.count_backpressure(clock, || clock.sleep(sleep.min(max_wait)));

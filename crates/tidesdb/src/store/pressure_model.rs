@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::compaction::write_controller::{delay, Delay, Pressure};
 use crate::host::{Clock, Instant};
 use crate::store::compaction_rate::{CompactionRate, Merge};
+use crate::store::pace::MAX_DELAY;
 
 const MIB: f64 = (1 << 20) as f64;
 const BUFFER: f64 = 64.0 * MIB;
@@ -78,7 +79,6 @@ impl Levels {
             debt: self.debt() as u64,
             debt_soft: 16 * BASE as u64,
             compaction_rate,
-            writers: WRITERS as u64,
         }
     }
 
@@ -86,7 +86,10 @@ impl Levels {
     fn write(&mut self, demand: f64, compaction_rate: u64) -> f64 {
         let pace = match delay(&self.pressure(compaction_rate), STATEMENT as u64) {
             Delay::Stop(_) => return 0.0,
-            Delay::Micros(micros) => WRITERS * STATEMENT * 1e6 / micros as f64,
+            // None waits longer than the longest delay.
+            Delay::Share(share) => {
+                (STATEMENT * 1e9 / share as f64).max(WRITERS * STATEMENT * 1e9 / MAX_DELAY as f64)
+            }
             Delay::None => demand,
         };
         let bytes = STEP * demand.min(pace);
