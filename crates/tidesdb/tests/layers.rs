@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const LAYERS: [&str; 26] = [
+const LAYERS: [&str; 27] = [
     "mutant",
+    "splitmix",
     "sync",
     "error",
     "options",

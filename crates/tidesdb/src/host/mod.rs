@@ -8,5 +8,6 @@ mod random;
 mod threads;
 
 pub use self::clock::{Clock, Instant, SystemClock};
-pub use self::random::{splitmix64, HashMap, HashSet, Random, SystemRandom};
+pub use self::random::{HashMap, HashSet, Random, SystemRandom};
 pub use self::threads::{run, Handle, Next, Spawn, Step, SystemThreads, Work};
+pub use crate::splitmix::splitmix64;

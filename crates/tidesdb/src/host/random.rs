@@ -18,15 +18,6 @@ pub trait Random: Send + Sync + fmt::Debug {
     fn next(&self) -> u64;
 }
 
-/// The next number of splitmix64, whose numbers a seed decides.
-pub fn splitmix64(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// Numbers that nobody foretells: keys that the standard library draws from the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use generator::{Generator, Gn};
 
+use crate::splitmix::splitmix64;
+
 /// Bytes of a coroutine's stack, in words.
 const STACK: usize = (256 << 10) / size_of::<usize>();
 
@@ -72,13 +74,8 @@ fn with<T>(use_it: impl FnOnce(&mut Run) -> T) -> Option<T> {
 }
 
 impl Run {
-    /// splitmix64, once more: locks are in a layer below the host.
     fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        splitmix64(&mut self.random)
     }
 
     fn below(&mut self, n: usize) -> usize {
