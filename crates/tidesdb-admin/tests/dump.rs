@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use serde_json::Value;
-use tidesdb::{Compression, Db, FamilyOptions, Options};
+use tidesdb::{Compression, Db, FamilyOptions, FormatVersion, Options};
 
 /// Runs the program in this process: exit status, output, errors.
 fn admin(words: &[&str]) -> (u8, String, String) {
@@ -213,6 +213,28 @@ fn the_log_is_dumped_record_by_record() {
     let (status, alone, _) = admin(&["dump", "wal", file.to_str().expect("a name")]);
     assert_eq!(status, 0, "{alone}");
     assert!(alone.contains("'key102'"), "{alone}");
+}
+
+#[test]
+fn a_dump_of_the_log_tells_the_format_of_its_segments() {
+    for least_format in [FormatVersion::One, FormatVersion::Two] {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("store");
+        let db = Db::open(&path, Options { least_format, ..options() }).expect("opens");
+        db.family("fruit").expect("makes").put("key", "value").expect("puts");
+        db.close().expect("closes");
+        let number = least_format.number();
+        let store = Store { _directory: directory, path };
+        let file = log_with(&store, b"value").0;
+        for dumped in [store.path(), file.to_str().expect("a name")] {
+            let (status, text, _) = admin(&["dump", "wal", dumped]);
+            let head = text.lines().find(|line| line.starts_with("segment ")).expect("a segment");
+            assert!(head.ends_with(&format!(".wal, format of version {number}")), "{status}: {head}");
+            let lines = json_lines(&["dump", "wal", dumped]);
+            let put = lines.iter().find(|line| line["changes"][0]["key"] == "key").expect("a record");
+            assert_eq!(put["format"], number, "{put}");
+        }
+    }
 }
 
 /// The file of the log with the bytes, and their place.

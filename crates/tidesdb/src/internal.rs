@@ -162,5 +162,5 @@ pub mod version {
 
 #[doc(hidden)]
 pub mod wal {
-    pub use crate::wal::{dump_segment, BatchReader, Ddl, RecordRef, SegmentDump};
+    pub use crate::wal::{dump_segment, BatchReader, Ddl, RecordRef, SegmentDump, SegmentFacts};
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::{json, Map, Value};
 use tidesdb::internal::backup::read_log;
 use tidesdb::internal::io::Disk;
-use tidesdb::internal::types::{LogSegment, Lsn};
-use tidesdb::internal::wal::{dump_segment, BatchReader, Ddl, RecordRef};
+use tidesdb::internal::types::Lsn;
+use tidesdb::internal::wal::{dump_segment, BatchReader, Ddl, RecordRef, SegmentFacts};
 use tidesdb::Error;
 
 use super::{check_file, directory_of, Around, Damage};
@@ -106,7 +106,7 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
 
 impl Printer<'_, '_> {
     /// Shows a record, or answers `Interrupted` when no further one is wanted.
-    fn record(&mut self, segment: Option<&LogSegment>, at: Lsn, record: RecordRef<'_>) -> Result<(), Error> {
+    fn record(&mut self, facts: Option<&SegmentFacts>, at: Lsn, record: RecordRef<'_>) -> Result<(), Error> {
         let is_before = match self.from {
             Some(LogStart::Sequence(from)) => record.seq().is_none_or(|seq| seq < from),
             Some(LogStart::Position(from)) => at < from,
@@ -122,18 +122,24 @@ impl Printer<'_, '_> {
             return Err(Error::Interrupted);
         }
         self.left -= 1;
-        self.show(segment, at, &record).map_err(|failure| {
+        self.show(facts, at, &record).map_err(|failure| {
             self.failure = Some(failure);
             Error::Interrupted
         })
     }
 
-    fn show(&mut self, segment: Option<&LogSegment>, at: Lsn, record: &RecordRef<'_>) -> Result<(), Failure> {
+    fn show(&mut self, facts: Option<&SegmentFacts>, at: Lsn, record: &RecordRef<'_>) -> Result<(), Failure> {
+        let segment = facts.map(|facts| facts.segment);
+        let format = facts.and_then(|facts| facts.format);
         if self.segment != at.segment() {
             self.segment = at.segment();
             if let Some(segment) = segment {
+                let version = format.map_or_else(
+                    || "the header does not verify".to_string(),
+                    |format| format!("format of version {}", format.number()),
+                );
                 self.out.line(format_args!(
-                    "segment {} of epoch {}, wal/{:06}.wal",
+                    "segment {} of epoch {}, wal/{:06}.wal, {version}",
                     segment.id, segment.epoch, segment.file
                 ))?;
             }
@@ -145,6 +151,9 @@ impl Printer<'_, '_> {
         if let Some(segment) = segment {
             fields.insert("epoch".into(), segment.epoch.into());
             fields.insert("file".into(), segment.file.into());
+        }
+        if let Some(format) = format {
+            fields.insert("format".into(), format.number().into());
         }
         self.out.begin_list(fields, "changes")?;
         if let Some(batch) = record.batch() {
@@ -236,7 +245,7 @@ pub fn run(
         is_cut: false,
     };
     if is_store {
-        let read = read_log(disk, path, &mut |segment, at, record| printer.record(segment, at, record))?;
+        let read = read_log(disk, path, &mut |facts, at, record| printer.record(facts, at, record))?;
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }
@@ -245,8 +254,7 @@ pub fn run(
         }
         read.damage.iter().for_each(|error| printer.damage.add(error.to_string()));
     } else {
-        let read =
-            dump_segment(disk, path, &mut |segment, at, record| printer.record(Some(segment), at, record));
+        let read = dump_segment(disk, path, &mut |facts, at, record| printer.record(Some(facts), at, record));
         if let Some(failure) = printer.failure.take() {
             return Err(failure);
         }

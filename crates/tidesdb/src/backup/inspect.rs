@@ -15,12 +15,12 @@ use crate::io::{DirectoryLock, Disk};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::store::super_version::SuperVersion;
 use crate::table::SsTableMeta;
-use crate::types::{FamilyId, FileNo, LogSegment, Lsn, DICTIONARY};
+use crate::types::{FamilyId, FileNo, Lsn, DICTIONARY};
 use crate::version::OpenFor;
-use crate::wal::{self, BatchReader, RecordRef};
+use crate::wal::{self, BatchReader, RecordRef, SegmentFacts};
 
 /// Receives each record of a log with its position, and its segment if the manifest lists one.
-pub type RecordVisitor<'a> = dyn FnMut(Option<&LogSegment>, Lsn, RecordRef<'_>) -> Result<()> + 'a;
+pub type RecordVisitor<'a> = dyn FnMut(Option<&SegmentFacts>, Lsn, RecordRef<'_>) -> Result<()> + 'a;
 
 /// The outcome of reading a log.
 #[derive(Debug)]
@@ -56,8 +56,14 @@ pub fn read_log(disk: &Arc<dyn Disk>, dir: &Path, visit: &mut RecordVisitor<'_>)
     if let Err(error) = wal::check_listed(disk, dir, state.log_segments.values()) {
         note(&mut read, error)?;
     }
+    // Recovery reads the same headers, and has the error.
+    let formats = wal::segment_formats(disk, dir).unwrap_or_default();
+    let facts = |id: u32| {
+        let segment = *state.log_segments.get(&id)?;
+        Some(SegmentFacts { segment, format: formats.get(&id).copied() })
+    };
     let found = wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |at, record| {
-        visit(state.log_segments.get(&at.segment()), at, record)
+        visit(facts(at.segment()).as_ref(), at, record)
     });
     match found {
         Ok(summary) => {

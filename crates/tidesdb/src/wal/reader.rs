@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::dump::{dump_segment, has_torn_tail, SegmentDump};
+pub use self::dump::{dump_segment, has_torn_tail, segment_formats, SegmentDump, SegmentFacts};
 use super::files::LogFiles;
 use super::record::{is_later, peek, EpochBoundary, RecordRef};
 use super::segment::{

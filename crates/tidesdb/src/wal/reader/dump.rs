@@ -1,6 +1,7 @@
 //! Reads the log for inspection: one segment by itself, up to its last valid record, and whether a log's tail
 //! is torn. Changes nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,13 +11,23 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
+use crate::options::FormatVersion;
 use crate::types::{LogSegment, Lsn};
+
+/// A segment and the version of its format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentFacts {
+    /// Id, epoch and number of the file.
+    pub segment: LogSegment,
+    /// The version in the segment's header; `None`: the header does not verify.
+    pub format: Option<FormatVersion>,
+}
 
 /// The content of a segment's file.
 #[derive(Clone, Debug)]
 pub struct SegmentDump {
-    /// Id, epoch and number of the file.
-    pub segment: LogSegment,
+    /// The segment.
+    pub facts: SegmentFacts,
     /// Bytes of the segment.
     pub size: u32,
     /// End of the last valid record.
@@ -39,7 +50,7 @@ pub struct SegmentDump {
 pub fn dump_segment(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    visit: &mut dyn FnMut(&LogSegment, Lsn, RecordRef<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(&SegmentFacts, Lsn, RecordRef<'_>) -> Result<()>,
 ) -> Result<SegmentDump> {
     let Some(number) = path.file_name().and_then(|name| name.to_str()).and_then(file_number) else {
         let what = format!("{} has not the name of a file of the log, 000001.wal", path.display());
@@ -54,6 +65,7 @@ pub fn dump_segment(
     })?;
     let log_epoch = LogEpoch { epoch: header.epoch, first: header.first };
     let segment = LogSegment { id: header.id, epoch: header.epoch, file: number };
+    let facts = SegmentFacts { segment, format: Some(header.version) };
     let open = OpenSegment { header, path: path.to_path_buf(), file, buffer: Vec::new(), start: u64::MAX };
     let found = Found { segments: [(header.id, (number, header))].into(), headless: Vec::new() };
     let mut reader = LogReader { disk, store: path, found: &found, open: Some(open) };
@@ -83,7 +95,7 @@ pub fn dump_segment(
                                 }
                             })?;
                         if record != RecordRef::DurableMark {
-                            visit(&segment, start, record)?;
+                            visit(&facts, start, record)?;
                         }
                         end = after;
                     }
@@ -98,7 +110,13 @@ pub fn dump_segment(
         }
         _ => 0,
     };
-    Ok(SegmentDump { segment, size: header.size, end, stop: (stop.at, stop.why), is_torn, records_after })
+    Ok(SegmentDump { facts, size: header.size, end, stop: (stop.at, stop.why), is_torn, records_after })
+}
+
+/// Versions of the formats of the segments of `store`, by their ids and headers.
+pub fn segment_formats(disk: &Arc<dyn Disk>, store: &Path) -> Result<BTreeMap<u32, FormatVersion>> {
+    let found = survey(disk, store)?;
+    Ok(found.segments.iter().map(|(id, (_, header))| (*id, header.version)).collect())
 }
 
 /// True if bytes other than a record follow the end of the log of `store`: see [`SegmentDump::is_torn`].
