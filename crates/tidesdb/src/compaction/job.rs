@@ -32,7 +32,7 @@ pub struct JobContext<'a> {
     pub stop: &'a dyn Fn() -> bool,
     /// Called every 256 entries with the bytes read since the last call; may sleep.
     pub pace: &'a dyn Fn(u64),
-    /// See [`large_table_bound`](crate::flush::table_files::large_table_bound).
+    /// See [`large_table_bound`](crate::flush::large_table_bound).
     pub large_table: u64,
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cache::BlockCache;
 use crate::error::Result;
-use crate::flush::table_files::large_table_bound;
+use crate::flush::large_table_bound;
 use crate::flush::{flush, FlushInput, FlushSource};
 use crate::host::SystemClock;
 use crate::io::faulty::FaultyDisk;

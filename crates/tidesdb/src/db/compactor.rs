@@ -11,7 +11,7 @@ use crate::compaction::sparse::{self, worth_rewriting};
 use crate::compaction::{self};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
-use crate::flush::table_files::large_table_bound;
+use crate::flush::large_table_bound;
 use crate::host::HashSet;
 use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;

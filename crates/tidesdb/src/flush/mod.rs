@@ -6,6 +6,7 @@
 //! syncs the log up to the newest commit in the memtables (`docs/protocols.md` 1.6). It applies edits in the
 //! order of memtables.
 
+mod run_sizes;
 pub(crate) mod table_files;
 
 use std::collections::BTreeSet;
@@ -24,25 +25,10 @@ use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
-use table_files::{large_table_bound, TableFiles, TableRules};
+use run_sizes::{SMALL_RUN_FACTOR, TINY_RUN};
+use table_files::{TableFiles, TableRules};
 
-/// Bound, in bytes, on the runs of level 0 merged into a flush together with its new entries. Small families
-/// thus stay one run in a shared file. A small write buffer lowers the bound, so that a flush writes little
-/// more than its input. It is 0 in a store opened for reading: the flush after recovery goes to memory and
-/// leaves the tables on disk as they are.
-pub fn small_runs_bound(options: &Options) -> u64 {
-    if options.read_only {
-        return 0;
-    }
-    (1 << 20).min(options.write_buffer_size as u64 / 16)
-}
-
-/// Bound on a merged run, as a multiple of the newer bytes merged so far (or [`TINY_RUN`]). Without it a
-/// flush with few new entries would rewrite the whole run.
-const SMALL_RUN_FACTOR: u64 = 8;
-
-/// A run merged regardless of the new entries, in bytes: about the cost of a file operation.
-const TINY_RUN: u64 = 64 << 10;
+pub use run_sizes::{large_table_bound, small_runs_bound};
 
 /// A flush's input: a sealed memtable.
 pub trait FlushSource {

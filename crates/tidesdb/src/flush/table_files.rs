@@ -9,17 +9,9 @@ use crate::io::File;
 use crate::iter::prune::{rewrite, Counts, Rewrite};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
-use crate::options::Options;
 use crate::table::{next_table_offset, SsTableMeta, SsTableOptions, SsTableWriter};
 use crate::types::{Entry, FamilyId, FileNo, Seq};
 use crate::version::{mirror, NewFile, VersionSet};
-
-use super::{small_runs_bound, TINY_RUN};
-
-/// Size of a large table, in bytes: the bound above which a run of level 0 is not merged into a flush.
-pub fn large_table_bound(options: &Options) -> u64 {
-    small_runs_bound(options).max(TINY_RUN)
-}
 
 /// Table files under construction, one table after the other. The first entry of a table creates its file.
 /// Dropping them before [`TableFiles::finish`] unlinks all.
@@ -53,7 +45,7 @@ pub(crate) struct TableRules<'a> {
 }
 
 impl<'a> TableFiles<'a> {
-    /// Starts without files. See [`large_table_bound`] for `large`.
+    /// Starts without files. See [`crate::flush::large_table_bound`] for `large`.
     pub fn new(versions: &'a VersionSet, large: u64) -> TableFiles<'a> {
         TableFiles { versions, large, shared: None, own: Vec::new(), mirrors: Vec::new() }
     }

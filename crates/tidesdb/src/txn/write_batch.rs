@@ -13,7 +13,7 @@ use crate::lock::LockOwner;
 use crate::store::commit_batch::{CommitBatch, CommitBatchBuilder};
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
-use crate::txn::spill::runs::{self, Runs};
+use crate::txn::spill::runs::{self, RunSource, Runs};
 use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
@@ -533,24 +533,21 @@ pub(crate) struct LargeValue<'a> {
 }
 
 /// The changes in memory with their ordinals, those hidden by later changes of a key included.
-pub(crate) struct Changes<'a> {
+struct Changes<'a> {
     batch: &'a WriteBatch,
     large: &'a [LargeValue<'a>],
 }
 
-impl<'a> Changes<'a> {
-    /// True if there is none.
-    pub(crate) fn is_empty(&self) -> bool {
+impl RunSource for Changes<'_> {
+    fn is_empty(&self) -> bool {
         self.batch.changes.is_empty()
     }
 
-    /// True if no key was changed twice.
-    pub(crate) fn is_plain(&self) -> bool {
+    fn is_plain(&self) -> bool {
         self.batch.changes.iter().all(|change| change.replaced == NONE)
     }
 
-    /// Families with changes, ascending, and the bytes of their keys and values.
-    pub(crate) fn families(&self) -> BTreeMap<FamilyId, u64> {
+    fn families(&self) -> BTreeMap<FamilyId, u64> {
         let mut families: BTreeMap<FamilyId, u64> = self.batch.touched().map(|family| (family, 0)).collect();
         for change in &self.batch.changes {
             *families.entry(change.family).or_default() +=
@@ -562,20 +559,25 @@ impl<'a> Changes<'a> {
         families
     }
 
-    /// The ordinals before the first change and of the last.
-    pub(crate) fn ordinals(&self) -> (u64, u64) {
+    fn ordinals(&self) -> (u64, u64) {
         (self.batch.base, self.batch.made())
     }
 
+    fn version_iter(&self, family: FamilyId) -> Box<dyn VersionIterator + '_> {
+        Box::new(self.iter(family))
+    }
+}
+
+impl<'a> Changes<'a> {
     /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers.
-    pub(crate) fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
+    fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
         let order = self.batch.orders.iter().find(|order| order.family == family);
         WriteBatchIterator { batch: self.batch, large: self.large, order, chunk: 0, at: 0, id: NONE }
     }
 }
 
 /// See [`Changes::iter`].
-pub(crate) struct WriteBatchIterator<'a> {
+struct WriteBatchIterator<'a> {
     batch: &'a WriteBatch,
     large: &'a [LargeValue<'a>],
     order: Option<&'a Order>,

@@ -7,6 +7,7 @@
 //! Data flow: flush and compaction make edits; reads hold versions.
 
 mod edit;
+mod family_shards;
 mod level_iterator;
 pub mod manifest;
 pub(crate) mod mirror;
@@ -32,12 +33,9 @@ use crate::host::HashSet;
 use crate::table::{SsTable, SsTableMeta};
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
 
+use family_shards::{empty_shards, shard_of};
 use row_counts::RowCounts;
 use set::obsolete::ObsoleteFiles;
-
-/// Number of shards, by family number. An edit copies this many pointers, and the entries of the shards it
-/// changes (40 each at 10,000 families).
-const SHARDS: usize = if cfg!(simulation) { 4 } else { 256 };
 
 /// A file with tables of some version. Once it is obsolete and the last handle to a table in it is dropped,
 /// its number is queued for [`VersionSet::delete_obsolete`].
@@ -391,7 +389,7 @@ struct Change {
 pub struct Version {
     number: u64,
     families: usize,
-    /// Family f is in shard f % SHARDS. A shard is sorted by family.
+    /// See [`shard_of`]. A shard is sorted by family.
     shards: Box<[Arc<Shard>]>,
     row_counts: RowCounts,
 }
@@ -400,12 +398,7 @@ type Shard = Vec<(FamilyId, Arc<FamilyLevels>)>;
 
 impl Version {
     fn empty() -> Version {
-        Version {
-            number: 0,
-            families: 0,
-            shards: vec![Arc::default(); SHARDS].into(),
-            row_counts: RowCounts::new(),
-        }
+        Version { number: 0, families: 0, shards: empty_shards(), row_counts: RowCounts::new() }
     }
 
     /// Number of edits since the store was opened.
@@ -416,7 +409,7 @@ impl Version {
     /// The tables of a family, if it has any.
     #[inline]
     pub fn family(&self, family: FamilyId) -> Option<&Arc<FamilyLevels>> {
-        let shard = &self.shards[family as usize % SHARDS];
+        let shard = &self.shards[shard_of(family)];
         let at = shard.binary_search_by_key(&family, |(id, _)| *id).ok()?;
         Some(&shard[at].1)
     }
@@ -461,7 +454,7 @@ impl Version {
         edit.counted_from.into_iter().for_each(|family| next.row_counts.count_from(family));
         let none = Arc::default();
         for (family, change) in changes {
-            let shard = Arc::make_mut(&mut next.shards[family as usize % SHARDS]);
+            let shard = Arc::make_mut(&mut next.shards[shard_of(family)]);
             let at = shard.binary_search_by_key(&family, |(id, _)| *id);
             let old = at.map_or(&none, |at| &shard[at].1);
             let levels = old.edited(change).map_err(|e| format!("family {family}: {e}"))?;

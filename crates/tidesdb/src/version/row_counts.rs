@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::SHARDS;
+use super::family_shards::{empty_shards, shard_of};
 use crate::types::{CountEffect, FamilyId, Kind, RowCount};
 
 type Shard = Vec<(FamilyId, RowCount)>;
@@ -22,7 +22,7 @@ pub(super) struct RowCounts {
 
 impl RowCounts {
     pub(super) fn new() -> RowCounts {
-        RowCounts { counted_from: None, shards: vec![Arc::default(); SHARDS].into() }
+        RowCounts { counted_from: None, shards: empty_shards() }
     }
 
     pub(super) fn counted_from(&self) -> Option<FamilyId> {
@@ -36,7 +36,7 @@ impl RowCounts {
 
     /// The count of a family. A family with possibly uncounted entries has an uncounted change in it.
     pub(super) fn of(&self, family: FamilyId) -> RowCount {
-        let shard = &self.shards[family as usize % SHARDS];
+        let shard = &self.shards[shard_of(family)];
         let at = shard.binary_search_by_key(&family, |(id, _)| *id);
         let mut row_count = at.map_or(RowCount::ZERO, |at| shard[at].1);
         if self.counted_from.is_none_or(|from| family < from) {
@@ -46,7 +46,7 @@ impl RowCounts {
     }
 
     pub(super) fn add(&mut self, family: FamilyId, row_count: RowCount) {
-        let shard = Arc::make_mut(&mut self.shards[family as usize % SHARDS]);
+        let shard = Arc::make_mut(&mut self.shards[shard_of(family)]);
         match shard.binary_search_by_key(&family, |(id, _)| *id) {
             Ok(at) => {
                 shard[at].1 += row_count;
@@ -60,7 +60,7 @@ impl RowCounts {
     }
 
     pub(super) fn forget(&mut self, family: FamilyId) {
-        let shard = &mut self.shards[family as usize % SHARDS];
+        let shard = &mut self.shards[shard_of(family)];
         if let Ok(at) = shard.binary_search_by_key(&family, |(id, _)| *id) {
             Arc::make_mut(shard).remove(at);
         }

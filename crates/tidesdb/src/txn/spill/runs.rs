@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::flush::table_files::{large_table_bound, TableFiles};
+use crate::flush::large_table_bound;
+use crate::flush::table_files::TableFiles;
 use crate::io::File;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{InternalIterator, VersionIterator};
@@ -14,7 +15,6 @@ use crate::mutant::{self, Mutant};
 use crate::store::Store;
 use crate::sync::note;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
-use crate::txn::write_batch::Changes;
 use crate::types::{CountEffect, Entry, FamilyId, FileNo, Seq};
 use crate::version::{LiveFile, NewFile, TableHandle};
 
@@ -44,6 +44,22 @@ pub(super) fn was_live(seq: Seq) -> bool {
 /// The effect of a table's entries on the number of rows, if each key is in it once.
 pub(super) fn rows_of(entry: Entry<'_>) -> i64 {
     CountEffect::of(entry.kind, was_live(entry.seq)).row_count(entry.kind).rows
+}
+
+/// The source of a run: changes in memory with their ordinals, those hidden by later changes of a key
+/// included.
+pub(crate) trait RunSource {
+    /// True if there is none.
+    fn is_empty(&self) -> bool;
+    /// True if no key was changed twice.
+    fn is_plain(&self) -> bool;
+    /// Families with changes, ascending, and the bytes of their keys and values.
+    fn families(&self) -> BTreeMap<FamilyId, u64>;
+    /// The ordinals before the first change and of the last.
+    fn ordinals(&self) -> (u64, u64);
+    /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers
+    /// ([`ordinal_seq`]).
+    fn version_iter(&self, family: FamilyId) -> Box<dyn VersionIterator + '_>;
 }
 
 /// One run: the transaction's changes in an interval of ordinals.
@@ -257,7 +273,7 @@ impl Runs {
 
     /// Makes a run of the changes in memory; the caller forgets them then. Nothing changes on an error: I/O,
     /// disk full, `Interrupted`.
-    pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &Changes<'_>) -> Result<()> {
+    pub(crate) fn add(&mut self, store: &Store, owner: &LockOwner, memory: &dyn RunSource) -> Result<()> {
         let mut files = TableFiles::new(&store.versions, large_table_bound(&store.options_now()));
         let mut tables = Vec::new();
         for (family, bytes) in memory.families() {
@@ -267,7 +283,8 @@ impl Runs {
                 rows += rows_of(entry);
                 Some(entry.seq)
             });
-            let table = files.copy(family, (&options, bytes), &mut memory.iter(family), &mut number)?;
+            let table =
+                files.copy(family, (&options, bytes), &mut *memory.version_iter(family), &mut number)?;
             drop(number);
             tables.extend(table.map(|table| (table, rows)));
         }

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::flush::table_files::{large_table_bound, TableFiles};
+use crate::flush::large_table_bound;
+use crate::flush::table_files::TableFiles;
 use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::LockOwner;
 use crate::mutant::{self, Mutant};
 use crate::store::sealed_runs::{SealedRuns, SealedTable, MAX_RUNS};
 use crate::store::Store;
-use crate::txn::write_batch::Changes;
 use crate::types::FileNo;
 use crate::version::{LiveFile, TableHandle};
 
-use super::runs::{counted, rows_of, table_options, version_iters, was_live, Runs, SpilledRun};
+use super::runs::{counted, rows_of, table_options, version_iters, was_live, RunSource, Runs, SpilledRun};
 
 /// Runs up to so many times a transaction's memory in total become one. Writing them again costs less than
 /// twice as many runs on level 0.
@@ -30,7 +30,7 @@ impl SealedRuns {
         store: &Store,
         owner: &LockOwner,
         runs: &Runs,
-        memory: &Changes<'_>,
+        memory: &dyn RunSource,
     ) -> Result<SealedRuns> {
         let mut sealed = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false, loaded: false };
         let count = runs.list.len() + usize::from(!memory.is_empty());
@@ -62,7 +62,8 @@ impl SealedRuns {
                     Some(entry.seq)
                 });
                 let options = table_options(store, family);
-                let table = files.copy(family, (&options, bytes), &mut memory.iter(family), &mut number)?;
+                let table =
+                    files.copy(family, (&options, bytes), &mut *memory.version_iter(family), &mut number)?;
                 drop(number);
                 written.extend(table.map(|table| (table, rows)));
             }
@@ -72,7 +73,7 @@ impl SealedRuns {
                 *families.entry(family).or_default() += runs.bytes(family);
             }
             for (family, bytes) in families {
-                let mut iterators: Vec<Box<dyn VersionIterator + '_>> = vec![Box::new(memory.iter(family))];
+                let mut iterators: Vec<Box<dyn VersionIterator + '_>> = vec![memory.version_iter(family)];
                 iterators.extend(version_iters(&runs.list, family));
                 let mut last: Option<Vec<u8>> = None;
                 // Of a key the newest change says whether it exists now, the oldest whether it did before.
