@@ -10,8 +10,9 @@ use nix::fcntl::{posix_fadvise, Flock, FlockArg, PosixFadviseAdvice};
 use nix::unistd::geteuid;
 
 use super::engine::Engine;
+use super::process::{end_process, process_runs, program};
 use super::release::{Family, Installation};
-use super::{end_process, process_runs, program, Wanted};
+use super::wanted::Wanted;
 use crate::error::{io_error, Error, Result};
 
 /// The longest path in a socket's address.

@@ -16,11 +16,13 @@ pub mod engine;
 pub mod existing;
 pub mod facts;
 pub mod group;
+mod process;
 pub mod release;
 pub mod session;
 pub mod setting;
 pub mod settings;
 pub mod source;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -31,8 +33,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::Flock;
-use nix::sys::signal::{kill, Signal};
-use nix::unistd::{geteuid, Pid};
+use nix::unistd::geteuid;
 
 use crate::error::{io_error, Error, Result};
 use crate::interrupt::Interrupt;
@@ -45,47 +46,15 @@ use directory::{
 pub(crate) use directory::{end_leftovers_below, lock_directory};
 use engine::Engine;
 use group::joined;
+use process::{end_process, end_process_within, STOP_LIMIT};
 use release::{Installation, Release};
 use settings::{Places, Setting};
 
+pub use process::program;
+pub use wanted::{Data, Wanted};
+
 /// Time limit of a server's first answer after its start.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Time limit of a server's end, until it is killed.
-///
-/// A B+tree writes all changed pages at its end: it takes a while after a load.
-const STOP_LIMIT: Duration = Duration::from_secs(300);
-
-/// The server to start.
-#[derive(Clone, Debug)]
-pub struct Wanted<'a> {
-    /// The installed server: the directory whose `bin/` has its programs.
-    pub prefix: &'a Path,
-    /// Its required engines.
-    pub engines: &'a [Engine],
-    /// The TidesDB plugin to load, if this engine is among them.
-    pub plugin: Option<&'a Path>,
-    /// The directory for everything of the server; emptied first.
-    pub directory: &'a Path,
-    /// The data to start on.
-    pub data: Data<'a>,
-    /// Its required settings.
-    pub settings: &'a [Setting],
-    /// Its allocator, where it is not the C library's.
-    pub allocator: Option<Allocator>,
-    /// The groups to join before its first page, by their `cgroup.procs`.
-    pub groups: &'a [PathBuf],
-}
-
-/// The contents of a server's data directory at its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Data<'a> {
-    /// Nothing but the system's own tables.
-    Empty,
-    /// A copy of the data put there by [`Server::freeze`].
-    Copy(&'a Path),
-    /// These data themselves: they are gone from there.
-    Move(&'a Path),
-}
 
 /// A running server of ours. Dropping it ends the process.
 #[derive(Debug)]
@@ -374,63 +343,5 @@ impl Drop for Server {
                 let _ = fs::remove_dir_all(folder);
             }
         }
-    }
-}
-
-/// The program of this name in the prefix: packages, tarballs and built trees have it in different
-/// places.
-pub fn program(prefix: &Path, name: &str) -> Result<PathBuf> {
-    let path = prefix.join("bin").join(name);
-    for folder in ["bin", "sbin", "libexec", "scripts"] {
-        let path = prefix.join(folder).join(name);
-        if path.is_file() {
-            return Ok(path);
-        }
-    }
-    let remedy = "make setup brings it; --prefix names the directory whose bin/ has it".to_string();
-    Err(Error::Missing { what: path.display().to_string(), remedy })
-}
-
-/// True for an existing process, not a zombie.
-fn process_runs(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z')))
-}
-
-/// Asks a process to end and waits until `ended`; kills it after [`STOP_LIMIT`]. True when
-/// it ended by itself.
-fn end_process(pid: u32, ended: impl FnMut() -> bool) -> bool {
-    end_process_within(pid, STOP_LIMIT, ended)
-}
-
-fn end_process_within(pid: u32, limit: Duration, mut ended: impl FnMut() -> bool) -> bool {
-    if ended() {
-        return true;
-    }
-    let target = Pid::from_raw(pid as i32);
-    // An error means that it is gone already, which `ended` will say.
-    let _ = kill(target, Signal::SIGTERM);
-    let start = Instant::now();
-    while !ended() {
-        if start.elapsed() > limit {
-            let _ = kill(target, Signal::SIGKILL);
-            while !ended() && start.elapsed() < limit + STOP_LIMIT {
-                sleep(Duration::from_millis(50));
-            }
-            return false;
-        }
-        sleep(Duration::from_millis(50));
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_program_names_the_remedy() {
-        let text = program(Path::new("/nowhere"), "mariadbd").unwrap_err().to_string();
-        assert!(text.contains("/nowhere/bin/mariadbd") && text.contains("make setup"), "{text}");
     }
 }

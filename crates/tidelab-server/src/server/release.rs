@@ -127,8 +127,8 @@ impl Installation {
     pub fn at(prefix: &Path) -> Result<Installation> {
         let mysql = !prefix.join("bin/mariadbd").is_file() && prefix.join("bin/mysqld").is_file();
         let (server, client) = if mysql { ("mysqld", "mysql") } else { ("mariadbd", "mariadb") };
-        let server = super::program(prefix, server)?;
-        let client = super::program(prefix, client)?;
+        let server = super::process::program(prefix, server)?;
+        let client = super::process::program(prefix, client)?;
         let output = Command::new(&server)
             .args(["--no-defaults", "--version"])
             .stdin(Stdio::null())

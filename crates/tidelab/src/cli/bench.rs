@@ -16,7 +16,7 @@ use super::{distinct, finish, Places};
 use crate::doctor::ceiling::Ceilings;
 use crate::measure::sysbench::{Design, Experiment};
 use crate::report::benchmark::sysbench::Sysbench;
-use crate::report::benchmark::{Benchmark, Line};
+use crate::report::benchmark::Benchmark;
 use crate::report::progress::sysbench::Progress;
 use crate::run::Run;
 
@@ -192,7 +192,7 @@ fn ceilings(benchmark: &Benchmark, threads: u32, results: &Path) -> String {
     let Some(ceilings) = ceilings.filter(fits) else { return String::new() };
     let summary = benchmark.summary();
     let mut best: Vec<(&str, f64)> = Vec::new();
-    for line in Line::of(benchmark, &summary) {
+    for line in benchmark.lines(&summary) {
         let Some(rate) = line.spread("transactions_per_s").map(|rate| rate.median) else { continue };
         let workload = line.label("workload");
         match best.iter_mut().find(|(known, _)| *known == workload) {

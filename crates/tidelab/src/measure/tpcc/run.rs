@@ -16,8 +16,8 @@ use tidelab_server::workload::tpcc::drive::{Drive, Outcomes};
 use tidelab_server::workload::tpcc::loader::Load;
 use tidelab_server::workload::tpcc::readout;
 
+use super::design::{Design, Watcher, RUNNING};
 use super::figures::{figures, seconds};
-use super::{Design, Watcher, RUNNING};
 use crate::run::Measured;
 
 /// A running server, and the database in it.

@@ -17,7 +17,7 @@ use crate::run::{Cell, Measured};
 /// further table into a folder. Returns their paths.
 pub fn write(benchmark: &Benchmark, folder: &Path) -> Result<Vec<PathBuf>> {
     let summary = benchmark.summary();
-    let lines = Line::of(benchmark, &summary);
+    let lines = benchmark.lines(&summary);
     let load = benchmark.load.as_ref();
     let mut contents = vec![
         (".json".to_string(), json(benchmark)?),
@@ -63,7 +63,7 @@ struct Document<'a> {
 pub fn json(benchmark: &Benchmark) -> Result<String> {
     let run = &benchmark.run;
     let summary = benchmark.summary();
-    let lines = Line::of(benchmark, &summary);
+    let lines = benchmark.lines(&summary);
     let document = Document {
         schema_version: SCHEMA_VERSION,
         name: &run.name,

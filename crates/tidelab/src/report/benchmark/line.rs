@@ -2,9 +2,8 @@
 
 use tidelab_server::statistics::{Ratio, Spread};
 
-use super::Benchmark;
 use crate::report::groups::{Group, Summary};
-use crate::run::{Axis, Cell, Metric, Role};
+use crate::run::{Axis, Cell, Measured, Metric, Role, Run};
 
 /// One line. An unmeasured combination has a line too.
 pub struct Line<'a> {
@@ -21,8 +20,8 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The lines of a benchmark: by workload, then by engine, each in the order of its axis.
-    pub fn of(benchmark: &'a Benchmark, summary: &'a Summary) -> Vec<Line<'a>> {
+    /// The lines of a run's measurements: by workload, then by engine, each in the order of its axis.
+    pub(super) fn of(run: &'a Run, measured: &'a [Measured], summary: &'a Summary) -> Vec<Line<'a>> {
         let axes = &summary.axes;
         // The competitor's axis runs fastest.
         let mut order: Vec<usize> = (0..axes.len()).collect();
@@ -41,10 +40,10 @@ impl<'a> Line<'a> {
                 })
                 .collect();
         }
-        places.iter().map(|place| Line::at(benchmark, summary, place)).collect()
+        places.iter().map(|place| Line::at(run, measured, summary, place)).collect()
     }
 
-    fn at(benchmark: &'a Benchmark, summary: &'a Summary, place: &[usize]) -> Line<'a> {
+    fn at(run: &'a Run, measured: &'a [Measured], summary: &'a Summary, place: &[usize]) -> Line<'a> {
         let group = summary.groups.iter().find(|group| group.labels == place);
         let cells = group.map_or(&[][..], |group| group.cells.as_slice());
         Line {
@@ -57,8 +56,8 @@ impl<'a> Line<'a> {
             rounds: group.map_or(0, |group| group.rounds),
             failures: group.map_or(&[], |group| group.failures.as_slice()),
             group,
-            metrics: &benchmark.run.metrics,
-            cells: cells.iter().map(|at| &benchmark.cells[*at].cell).filter(|cell| cell.counts()).collect(),
+            metrics: &run.metrics,
+            cells: cells.iter().map(|at| &measured[*at].cell).filter(|cell| cell.counts()).collect(),
         }
     }
 

@@ -12,13 +12,15 @@
 
 mod files;
 mod line;
+mod paint;
 pub mod sysbench;
 mod table;
 pub mod tpcc;
 
 pub use files::{json, write};
 pub use line::Line;
-pub use table::{render, Paint};
+pub use paint::Paint;
+pub use table::render;
 
 use serde_json::{Map, Value};
 
@@ -52,6 +54,11 @@ impl Benchmark {
     pub fn summary(&self) -> Summary {
         let cells: Vec<Cell> = self.cells.iter().map(|measured| measured.cell.clone()).collect();
         Summary::of(&self.run, &cells)
+    }
+
+    /// The lines: by workload, then by engine, each in the order of its axis.
+    pub fn lines<'a>(&'a self, summary: &'a Summary) -> Vec<Line<'a>> {
+        Line::of(&self.run, &self.cells, summary)
     }
 }
 

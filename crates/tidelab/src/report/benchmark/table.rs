@@ -3,6 +3,7 @@
 use tidelab_server::statistics::{Ratio, Resolution, Verdict, FEWEST_FOR_A_VERDICT};
 use tidelab_server::telemetry::machine::Machine;
 
+use super::paint::Paint;
 use super::{Benchmark, Line};
 use crate::report::conditions;
 use crate::run::{Measured, Role};
@@ -17,7 +18,7 @@ pub fn render(benchmark: &Benchmark, color: bool) -> String {
     let paint = Paint(color);
     let load = benchmark.load.as_ref();
     let summary = benchmark.summary();
-    let lines = Line::of(benchmark, &summary);
+    let lines = benchmark.lines(&summary);
     let reference = summary
         .competitor
         .zip(summary.reference)
@@ -157,31 +158,6 @@ fn few_rounds(lines: &[Line<'_>]) -> Option<String> {
 
 pub(super) fn megabytes(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
-}
-
-/// Colours, or none.
-pub struct Paint(pub bool);
-
-impl Paint {
-    fn with(&self, code: u8, text: &str) -> String {
-        if self.0 {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_string()
-        }
-    }
-
-    fn red(&self, text: &str) -> String {
-        self.with(31, text)
-    }
-
-    fn green(&self, text: &str) -> String {
-        self.with(32, text)
-    }
-
-    fn yellow(&self, text: &str) -> String {
-        self.with(33, text)
-    }
 }
 
 #[cfg(test)]

@@ -538,7 +538,7 @@ pub(crate) mod tests {
         assert!(text.contains("FAILED TidesDB, round 1: condition 3"));
         assert!(!text.contains("19,000") && text.contains("scaled by 0.60"));
         let summary = run.summary();
-        let lines = Line::of(&run, &summary);
+        let lines = run.lines(&summary);
         assert_eq!(lines[0].failures, ["round 1: condition 3: district 1: there are gaps"]);
         assert!(lines[0].spread("nopm").is_none() && lines[1].spread("nopm").is_some());
     }
