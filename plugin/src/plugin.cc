@@ -19,6 +19,7 @@
 #include "status.h"
 #include "status_text.h"
 #include "store/crashed_binary_log.h"
+#include "store/home.h"
 #include "store/store.h"
 #include "sysvars.h"
 #include "txn/transactions.h"

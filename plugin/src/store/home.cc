@@ -13,7 +13,6 @@
 #include "log.h"
 
 #include "ddl/server_files.h"
-#include "store/store.h"
 #include "sysvars.h"
 
 namespace tidesdb {

@@ -15,14 +15,6 @@
 
 namespace tidesdb {
 
-/* Name of the store's directory inside the server's data directory; never shown as a database. */
-constexpr const char INSIDE_DIRECTORY[] = "#tidesdb";
-/* The server's name for a directory of a database with that name: what mariadb-upgrade makes of it on a
-   server without the engine, which hides it from nobody. */
-constexpr const char RENAMED_DIRECTORY[] = "@0023tidesdb";
-/* Name of the store's directory next to the server's data directory. */
-constexpr const char BESIDE_DIRECTORY[] = "tidesdb_data";
-
 struct Plugin {
   handlerton *hton = nullptr;
   tidesdb_db *db = nullptr;
