@@ -19,14 +19,14 @@ RELEASE := $(shell sed -n 's/^.define MYSQL_BASE_VERSION[[:space:]]*"mysqld-\(.*
 ifeq ($(filter $(RELEASE),$(RELEASES)),)
 $(error $(PREFIX) has MariaDB $(or $(RELEASE),of an unknown release): the plugin is for MariaDB $(subst $() $(), and ,$(RELEASES)))
 endif
-ROOM := plugin/src/server/$(RELEASE)
+SERVER_FOLDER := plugin/src/server/$(RELEASE)
 
 SOURCES := $(sort $(shell find plugin/src -path plugin/src/server -prune -o -name '*.cc' -print 2>/dev/null) \
-  $(wildcard $(ROOM)/*.cc))
+  $(wildcard $(SERVER_FOLDER)/*.cc))
 OBJECTS := $(SOURCES:plugin/src/%.cc=$(OBJECTS_DIR)/%.o)
 
 CXX ?= g++
-PLUGIN_INCLUDES := -Iplugin/src -I$(ROOM) -Icrates/tidesdb-capi/include \
+PLUGIN_INCLUDES := -Iplugin/src -I$(SERVER_FOLDER) -Icrates/tidesdb-capi/include \
   -isystem $(HEADERS)/wsrep-lib/include -isystem $(HEADERS)/wsrep-lib/wsrep-API/v26 \
   -isystem $(HEADERS)/generated -isystem $(HEADERS)/include/providers \
   -isystem $(HEADERS)/include -isystem $(HEADERS)/sql

@@ -15,8 +15,8 @@ bool RowChecks::has_actions(const uchar *record, const uchar *new_record) const 
 }
 
 /* Each child's row once, in the order of the index: changes of this transaction are seen as they come. */
-int RowChecks::act_on_children(Session *session, Referrer *referrer, const uchar *record,
-                               const uchar *new_record, ReferrerActions *actions) {
+int RowChecks::apply_actions(Session *session, Referrer *referrer, const uchar *record,
+                             const uchar *new_record, ReferrerActions *actions) {
   LinkedIndex *child;
   if (const int error = child_of(referrer, &child)) return error;
   if (!child) return HA_ERR_ROW_IS_REFERENCED;
@@ -32,7 +32,7 @@ int RowChecks::act_on_children(Session *session, Referrer *referrer, const uchar
   int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);
   while (status == TIDESDB_OK) {
     if (thd_killed(table_->in_use)) return HA_ERR_ABORTED_BY_USER;
-    const int error = actions->act(*referrer->key, changed, new_record, key.slice(), search.slice());
+    const int error = actions->apply_action(*referrer->key, changed, new_record, key.slice(), search.slice());
     const bool names_key = error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_FK_DEPTH_EXCEEDED;
     if (names_key && session->cascade().violation.empty()) return violated(session, *referrer, error);
     if (error) return error;

@@ -26,8 +26,8 @@ class ReferrerActions {
      the parent row: `fields` are the parent's columns, nullptr in place of those that stay as they are;
      `new_record` is nullptr of a DELETE. A row that is not there any more is done with. 0 or an error of the
      server's. */
-  virtual int act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-                  Slice row_key, Slice search) = 0;
+  virtual int apply_action(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
+                           Slice row_key, Slice search) = 0;
 };
 
 }  // namespace tidesdb

@@ -321,8 +321,8 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
      */
     LinkedIndex *child;
     if (const int error = child_of(&referrer, &child)) return error;
-    const bool acts = child && fk_modifies_child(referrer.action(new_record));
-    if (acts) {
+    const bool modifies_child = child && fk_modifies_child(referrer.action(new_record));
+    if (modifies_child) {
       bool gone;
       if (const int error = actions->open_child(*referrer.key, &gone)) return error;
       if (gone) continue;
@@ -337,8 +337,8 @@ int RowChecks::check_referrers(Session *session, const uchar *record, const ucha
     const int error = lock_value(session, &referrer, value_lock_.slice(), TIDESDB_LOCK_EXCLUSIVE);
     if (error == HA_ERR_TABLE_DEF_CHANGED && is_gone(referrer)) continue;
     if (error) return error;
-    if (acts) {
-      if (const int acted = act_on_children(session, &referrer, record, new_record, actions)) return acted;
+    if (modifies_child) {
+      if (const int applied = apply_actions(session, &referrer, record, new_record, actions)) return applied;
       continue;
     }
     /* Where other keys have actions, a row that refers to itself is gone already. InnoDB finds it still. */

@@ -146,8 +146,8 @@ class RowChecks {
   int look_for_parents(Session *session, Reference *reference, const Slice *values, size_t count,
                        uchar *found);
   int look_for_child(Session *session, Referrer *referrer, const uchar *record, bool *found);
-  int act_on_children(Session *session, Referrer *referrer, const uchar *record, const uchar *new_record,
-                      ReferrerActions *actions);
+  int apply_actions(Session *session, Referrer *referrer, const uchar *record, const uchar *new_record,
+                    ReferrerActions *actions);
   int violated(Session *session, const Constraint &constraint, int error);
 
   TABLE *table_;

@@ -72,8 +72,8 @@ int ha_tidesdb::open_child(const ForeignKey &key, bool *gone) {
   return error;
 }
 
-int ha_tidesdb::act(const ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-                    Slice row_key, Slice search) {
+int ha_tidesdb::apply_action(const ForeignKey &key, const std::vector<Field *> &fields,
+                             const uchar *new_record, Slice row_key, Slice search) {
   Session::Cascade &cascade = session_->cascade();
   if (cascade.levels.size() >= Session::Cascade::DEEPEST) return HA_ERR_FK_DEPTH_EXCEEDED;
   const enum_fk_option action = new_record ? key.on_update : key.on_delete;

@@ -370,8 +370,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                          const std::function<int()> &check_references);
   int child_table(const tidesdb::ForeignKey &key, tidesdb::ChildTable **child);
   int open_child(const tidesdb::ForeignKey &key, bool *gone) override;
-  int act(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields, const uchar *new_record,
-          Slice row_key, Slice search) override;
+  int apply_action(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields,
+                   const uchar *new_record, Slice row_key, Slice search) override;
 
   /* unique_lookups.cc */
   int decide_unique_lookups();
