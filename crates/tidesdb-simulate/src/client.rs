@@ -223,7 +223,7 @@ impl<'a> Client<'a> {
         if let Err(error) = txn.statement_begin(true, PATIENCE) {
             return Ok(Err(error));
         }
-        let before = self.own.clone();
+        let (before, locked, runs) = (self.own.clone(), self.locked.clone(), txn.run_changes());
         let done = match self.random.below(13) {
             0..=3 => self.write(txn),
             4 => self.insert(txn),
@@ -239,6 +239,9 @@ impl<'a> Client<'a> {
             Ok(()) => txn.statement_end(),
             Err(Failed::Store(Error::Duplicate)) => {
                 hit("duplicate");
+                if txn.run_changes() != runs {
+                    self.forget_given_back(&locked);
+                }
                 txn.statement_rollback();
                 self.own = before;
             }
@@ -246,6 +249,17 @@ impl<'a> Client<'a> {
             Err(Failed::Wrong(what)) => return Err(what),
         }
         Ok(Ok(()))
+    }
+
+    /// A statement whose changes left memory is undone. With its files go the locks on keys that it was the first to lock,
+    /// and changed: others may change them, and a later statement reads them anew.
+    fn forget_given_back(&mut self, locked_before: &BTreeMap<Place, Seen>) {
+        let known = self.locked.len();
+        let own = &self.own;
+        self.locked.retain(|place, _| locked_before.contains_key(place) || !own.contains_key(place));
+        if self.locked.len() < known {
+            hit("locks of an undone statement given back");
+        }
     }
 
     fn change(

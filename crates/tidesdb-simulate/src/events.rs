@@ -60,6 +60,7 @@ const KINDS: &[&str] = &[
     "locking scan",
     "load by tables",
     "load given up",
+    "locks of an undone statement given back",
     "locks traded for a table's",
     "log failed",
     "log file removed",

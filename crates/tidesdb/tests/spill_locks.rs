@@ -269,6 +269,50 @@ fn a_failed_statement_keeps_what_earlier_ones_locked() {
     assert_eq!(all[2].1, b"second");
 }
 
+/// A key locked and changed by a failed, spilled statement alone is free afterwards. A change of it by another is not lost:
+/// the next statement reads it anew, and it is a conflict for a snapshot that does not show it.
+#[test]
+fn a_failed_statement_gives_back_keys_to_compare_again() {
+    let disk = FaultyDisk::new(20);
+    let (db, families) = make(&disk, &options());
+    let a = &families[0];
+    for with_snapshot in [false, true] {
+        let mut other = begin(&db);
+        other.put(a, &key(5), b"first").expect("puts");
+        other.commit().expect("commits");
+        let mut txn = begin(&db);
+        txn.set_lock_timeout(Some(Duration::ZERO));
+        if with_snapshot {
+            txn.take_snapshot().expect("takes");
+        }
+        txn.statement_begin(true, Duration::ZERO).expect("begins");
+        assert_eq!(txn.get(a, &key(5), ReadMode::Exclusive).expect("reads"), Some(b"first".to_vec()));
+        let runs = db.stats().spilled_runs;
+        for n in 0..60 {
+            txn.put(a, &key(n), &[2; 50]).expect("puts");
+        }
+        assert!(db.stats().spilled_runs > runs + 1);
+        txn.statement_rollback();
+        txn.statement_end();
+        other.begin(TransactionOptions::default()).expect("begins");
+        other.set_lock_timeout(Some(Duration::ZERO));
+        other.put(a, &key(5), b"theirs").expect("it was in the files of the statement alone");
+        other.commit().expect("commits");
+        txn.statement_begin(true, Duration::ZERO).expect("begins");
+        if with_snapshot {
+            assert!(matches!(txn.put(a, &key(5), b"ours"), Err(Error::Conflict)));
+            assert!(matches!(txn.get(a, &key(5), ReadMode::Exclusive), Err(Error::Conflict)));
+            txn.rollback().expect("rolls back");
+            continue;
+        }
+        assert_eq!(txn.get(a, &key(5), ReadMode::Exclusive).expect("reads"), Some(b"theirs".to_vec()));
+        txn.put(a, &key(5), b"ours").expect("puts");
+        txn.statement_end();
+        txn.commit().expect("commits");
+    }
+    assert_eq!(rows(&db, a).expect("reads"), [(key(5), b"theirs".to_vec())]);
+}
+
 /// Keys undone by a savepoint in the middle of a run stay locked when a later statement merges this run, and
 /// fails.
 #[test]

@@ -23,4 +23,9 @@ impl Transaction {
     pub fn is_spilled(&self) -> bool {
         self.batch.runs().has_files()
     }
+
+    /// Counts changes of the list of runs.
+    pub fn run_changes(&self) -> u64 {
+        self.batch.runs().changes()
+    }
 }
