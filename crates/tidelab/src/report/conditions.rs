@@ -80,8 +80,13 @@ fn way(engine: &str, variables: &Variables) -> Option<String> {
         MYROCKS => ["rocksdb_use_direct_reads", "rocksdb_use_direct_io_for_flush_and_compaction"]
             .iter()
             .any(|name| is_on(variables, name) == Some(true)),
-        // Earlier builds have no such variable, and no other way.
-        _ => variables.get("tidesdb_direct_reads").is_some_and(|way| !way.eq_ignore_ascii_case("OFF")),
+        _ => match variables.get("tidesdb_direct_reads").map(|way| way.to_ascii_uppercase()).as_deref() {
+            Some("ON") => true,
+            // The server's memory decides, and no variable tells how.
+            Some("AUTO") => return None,
+            // Earlier builds have no such variable, and no other way.
+            _ => false,
+        },
     };
     Some(if direct { DIRECT } else { CACHED }.to_string())
 }
@@ -250,6 +255,14 @@ mod tests {
                 assert_eq!(way(name, &variables).as_deref(), Some(CACHED), "{name}: {variables:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_server_that_decides_by_its_memory_says_nothing_of_the_way() {
+        let of_tides = |direct| way(TIDESDB, &[("tidesdb_direct_reads".to_string(), direct)].into());
+        assert_eq!(of_tides("AUTO".to_string()), None);
+        assert_eq!(of_tides("ON".to_string()).as_deref(), Some(DIRECT));
+        assert_eq!(of_tides("OFF".to_string()).as_deref(), Some(CACHED));
     }
 
     #[test]
