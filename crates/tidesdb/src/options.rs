@@ -226,12 +226,13 @@ impl Options {
         }
     }
 
-    /// True if tables are to be read past the page cache, where the process has so many bytes of memory (`None`: unknown).
-    pub(crate) fn reads_directly(&self, memory: Option<u64>) -> bool {
+    /// True if tables are to be read past the page cache. `memory` tells the bytes of memory that the process may have
+    /// (`None`: unknown), if that decides.
+    pub(crate) fn reads_directly(&self, memory: impl FnOnce() -> Option<u64>) -> bool {
         match self.direct_reads {
             DirectReads::On => true,
             DirectReads::Off => false,
-            DirectReads::Auto => memory.is_some_and(|memory| {
+            DirectReads::Auto => memory().is_some_and(|memory| {
                 memory / 8 * 3 <= u64::try_from(self.block_cache_size).unwrap_or(u64::MAX)
             }),
         }
@@ -474,11 +475,11 @@ mod tests {
             ..Options::default()
         };
         let container = Some(512 << 20);
-        assert!(!with(DirectReads::Auto, 191).reads_directly(container));
-        assert!(with(DirectReads::Auto, 192).reads_directly(container));
-        assert!(!with(DirectReads::Auto, 192).reads_directly(None), "nobody knows");
-        assert!(with(DirectReads::On, 1).reads_directly(None));
-        assert!(!with(DirectReads::Off, 500).reads_directly(container));
+        assert!(!with(DirectReads::Auto, 191).reads_directly(|| container));
+        assert!(with(DirectReads::Auto, 192).reads_directly(|| container));
+        assert!(!with(DirectReads::Auto, 192).reads_directly(|| None), "nobody knows");
+        assert!(with(DirectReads::On, 1).reads_directly(|| None));
+        assert!(!with(DirectReads::Off, 500).reads_directly(|| container));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Memory for reads of any file: a file past the page cache wants whole sectors, in memory at a sector's address.
 
-use super::File;
-use crate::error::{Error, Result};
+use super::{ends_early, File};
+use crate::error::Result;
 use crate::mutant::{self, Mutant};
 
 /// Short reads in a row, within the file, after which a read fails. Each of them is repeated from the last whole sector.
@@ -49,11 +49,7 @@ impl AlignedBuffer {
             short += 1;
             if read == 0 || (whole == done && (short > MOST_SHORT || file.len()? < offset + len as u64)) {
                 let found = (done + read).saturating_sub(before);
-                return Err(Error::corruption(
-                    file.path(),
-                    offset + found as u64,
-                    format!("the file ends {} bytes early", len - found),
-                ));
+                return Err(ends_early(file.path(), offset + found as u64, len - found));
             }
             done = whole;
         }
@@ -95,6 +91,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::error::Error;
     use crate::io::faulty::{Failure, Fault, Op};
     use crate::io::{Disk, FaultyDisk, OpenMode};
 

@@ -84,16 +84,17 @@ pub trait File: Send + Sync + fmt::Debug {
         while done < buf.len() {
             let n = self.read_at(&mut buf[done..], offset + done as u64)?;
             if n == 0 {
-                return Err(Error::corruption(
-                    self.path(),
-                    offset + done as u64,
-                    format!("the file ends {} bytes early", buf.len() - done),
-                ));
+                return Err(ends_early(self.path(), offset + done as u64, buf.len() - done));
             }
             done += n;
         }
         Ok(())
     }
+}
+
+/// The error for a file that ends at `end`, so many bytes before what was to be read.
+fn ends_early(path: &Path, end: u64, missing: usize) -> Error {
+    Error::corruption(path, end, format!("the file ends {missing} bytes early"))
 }
 
 /// A held lock on a store's directory; dropping it releases the lock.

@@ -131,8 +131,8 @@ impl SuperVersion {
     }
 
     /// The runs of a family as `snapshot` sees them, newest first. Omits runs of level 0 whose filter
-    /// excludes keys with `prefix` (an empty prefix omits none). They read ahead within `range`. They keep their memory and files even after
-    /// the super version is dropped.
+    /// excludes keys with `prefix` (an empty prefix omits none). They read ahead within `range`, and keep their
+    /// memory and files even after the super version is dropped.
     pub fn iterators(
         &self,
         family: FamilyId,

@@ -87,8 +87,8 @@ pub(super) enum BlockKind {
     Properties = 5,
 }
 
-/// Most bytes between two data blocks.
-const MOST_PADDING: u64 = 4096;
+/// Largest sector that data blocks may be aligned to, in bytes: padding between two of them is below it.
+const LARGEST_SECTOR: u64 = 4096;
 
 /// The place of a block in its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -110,7 +110,7 @@ impl BlockHandle {
         let (first, second) = if self.offset <= other.offset { (self, other) } else { (other, self) };
         let padding = second.offset.checked_sub(first.end()?)?;
         let len = second.end()? - first.offset;
-        (padding <= MOST_PADDING).then_some(BlockHandle { offset: first.offset, len })
+        (padding < LARGEST_SECTOR).then_some(BlockHandle { offset: first.offset, len })
     }
 }
 

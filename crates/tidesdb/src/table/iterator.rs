@@ -164,8 +164,7 @@ impl IndexCursor {
 
     /// Moves to the next block. On the last one it stays and returns false.
     pub fn next(&mut self, table: &SsTable) -> Result<bool> {
-        if self.at + 1 < self.leaf_len(table)? {
-            self.at += 1;
+        if self.next_in_leaf(table)? {
             return Ok(true);
         }
         if !self.open_leaf(table, self.part + 1)? {
@@ -177,8 +176,7 @@ impl IndexCursor {
 
     /// Moves to the previous block. On the first one it stays and returns false.
     pub fn prev(&mut self, table: &SsTable) -> Result<bool> {
-        if self.at > 0 {
-            self.at -= 1;
+        if self.prev_in_leaf() {
             return Ok(true);
         }
         if self.part == 0 || !self.open_leaf(table, self.part - 1)? {

@@ -33,16 +33,9 @@ pub(super) struct Window {
     /// Offset of the stretch in the table.
     start: u64,
     held: HeldMemory,
-    /// Of a merge: its reads are not among those that the store counts.
-    uncounted: bool,
 }
 
 impl Window {
-    /// A merge's.
-    pub fn of_merge() -> Window {
-        Window { uncounted: true, ..Window::default() }
-    }
-
     /// True if the block at `handle` is in memory.
     pub fn holds(&self, handle: BlockHandle) -> bool {
         handle.offset >= self.start
@@ -65,12 +58,14 @@ impl Window {
             let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
             self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
             read?;
-            if !self.uncounted {
-                table.files.note_read(self.buffer.read_bytes());
-            }
         }
         let from = (handle.offset - self.start) as usize;
         Ok(&self.buffer.bytes()[from..from + len])
+    }
+
+    /// Bytes of the last read.
+    pub fn read_bytes(&self) -> usize {
+        self.buffer.read_bytes()
     }
 
     /// Bytes of the buffer.
@@ -89,7 +84,6 @@ impl Window {
 }
 
 /// How far a scan reads ahead. Each stretch read is followed by one twice as long.
-#[derive(Clone, Debug)]
 pub(super) struct ReadAhead {
     /// The scan's keys, if its end is known.
     range: Option<Arc<KeyRange>>,
@@ -181,20 +175,27 @@ impl SsTable {
         if let Some(block) = self.cache().get(self.file, offset) {
             return Ok(block);
         }
-        let stretch = if window.holds(handle) { handle } else { ahead()? };
-        if stretch == handle && !window.holds(handle) {
+        let is_held = window.holds(handle);
+        let stretch = if is_held { handle } else { ahead()? };
+        if !is_held && stretch == handle {
             return self.load_missing(offset, handle, BlockKind::Data, Some(priority));
         }
-        if stretch != handle {
+        if !is_held {
             note("table: blocks read together");
         }
         work::block_read(
             || self.files.now_micros(),
             || {
-                let block = match window.block(self, handle, stretch) {
-                    Ok(stored) => self.decode_block(stored, handle, BlockKind::Data),
+                let decode = |stored: &[u8]| self.decode_block(stored, handle, BlockKind::Data);
+                let block = match window.block(self, handle, stretch).map(decode) {
+                    Ok(block) => {
+                        if !is_held {
+                            self.files.note_read(window.read_bytes());
+                        }
+                        block
+                    }
                     // A bad sector of another block.
-                    Err(_) if stretch != handle => {
+                    Err(_) if !is_held => {
                         note("table: block read alone after an error");
                         self.read_uncached(handle, BlockKind::Data)
                     }

@@ -50,7 +50,7 @@ impl SsTableVersionIterator {
         SsTableVersionIterator {
             table,
             index: IndexCursor::new(None),
-            window: Window::of_merge(),
+            window: Window::default(),
             payload: Vec::new(),
             block_at: BlockHandle::default(),
             slot: 0,

@@ -121,7 +121,7 @@ impl<'a> Recovery<'a> {
         check_restored(&**disk, dir)?;
         identity::check(&**disk, dir, options.identity.as_ref())?;
         let tables = TableStore::telling(disk.clone(), dir, options.max_open_files, options.log.clone());
-        tables.set_direct(options.reads_directly(available_memory()));
+        tables.set_direct(options.reads_directly(available_memory));
         let cache = BlockCache::new(options.block_cache_size);
         if let Some(RememberedStore { mark, place }) = options.remembered.clone() {
             match identity::Mark::parse(&mark) {
