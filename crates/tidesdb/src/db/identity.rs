@@ -143,8 +143,10 @@ fn write(disk: &dyn Disk, dir: &Path, owner: &StoreIdentity) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::faulty::Crash;
+    use crate::db::Db;
+    use crate::io::faulty::{Crash, Failure, Fault, Op};
     use crate::io::FaultyDisk;
+    use crate::options::{Options, RememberedStore};
 
     fn owner(identity: &str, place: &str) -> StoreIdentity {
         StoreIdentity { identity: identity.into(), place: place.into() }
@@ -217,6 +219,37 @@ mod tests {
             take_on(&mut copy);
         }
         assert_eq!(ids_of(&copy).len(), IDS_KEPT);
+    }
+
+    /// The edit with its new id is written, its sync finds the disk full, and a power cut leaves the edit there.
+    #[test]
+    fn a_store_that_was_taken_on_with_a_full_disk_is_no_copy_of_itself() {
+        let with = |mark: Option<String>| Options {
+            identity: Some(owner("a1", "/var/lib/mysql")),
+            remembered: mark.map(|mark| RememberedStore { mark, place: "/var/lib/mysql/store".into() }),
+            ..Options::default()
+        };
+        let (mut unknown, mut known) = (0, 0);
+        for skip in 0..8 {
+            let disk = FaultyDisk::new(1);
+            Db::open_on(disk.shared(), "/s", with(None), None).expect("makes").close().expect("closes");
+            let fault = Fault {
+                op: Some(Op::Sync),
+                path: "MANIFEST".into(),
+                skip,
+                times: 1,
+                failure: Failure::Enospc,
+            };
+            disk.fail(fault);
+            let Ok(db) = Db::open_on(disk.shared(), "/s", with(None), None) else { continue };
+            let mark = db.mark();
+            *if mark.is_none() { &mut unknown } else { &mut known } += 1;
+            let after = disk.crash(Crash::Keep);
+            drop(db);
+            let again = Db::open_on(after.shared(), "/s", with(mark), None);
+            assert!(again.is_ok(), "sync {skip} fails: {:?}", again.err());
+        }
+        assert!(unknown > 0 && known > 0, "{unknown} {known}");
     }
 
     #[test]

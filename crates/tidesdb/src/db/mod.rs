@@ -268,8 +268,11 @@ impl Db {
     }
 
     /// Identifies this store and its opening, for [`Options::remembered`] of later openings; `None` without
-    /// an owner's adoption.
+    /// an owner's adoption, or if the disk was too full for it.
     pub fn mark(&self) -> Option<String> {
+        if self.store.id_is_uncertain.load(std::sync::atomic::Ordering::Acquire) {
+            return None;
+        }
         identity::Mark::of(&self.store.versions.state()).map(|mark| mark.text())
     }
 

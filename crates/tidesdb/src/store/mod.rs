@@ -103,6 +103,8 @@ pub struct Store {
     pub(crate) stats: Stats,
     /// According to the manifest, puts may be unmarked (`docs/protocols.md` 3.5).
     pub(crate) proves_inserts: AtomicBool,
+    /// Nobody knows which id the manifest has: the edit with a new one failed, and may be on the disk all the same.
+    pub(crate) id_is_uncertain: AtomicBool,
     /// See [`crate::iter::LiveSnapshots`].
     unproven_upto: AtomicU64,
     /// Bytes free on the store's file system, and the time of that answer in microseconds of the clock.
@@ -173,6 +175,7 @@ impl Store {
             memory_bound: MemoryBound::default(),
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
+            id_is_uncertain: AtomicBool::new(false),
             unproven_upto: AtomicU64::new(unproven_upto),
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),

@@ -505,8 +505,12 @@ impl Maintenance {
         let option = identity::taken_on(&versions.state(), &*self.store.env.random);
         let edit = Edit { options: vec![option], ..Edit::default() };
         match self.store.install(edit) {
-            // It keeps the id that it has, or goes without: the next opening draws one.
-            Err(Error::DiskFull(_)) => Ok(()),
+            // Its owner remembers nothing of it, and the next opening draws an id. The failed edit may be on the disk, where
+            // a mark under the former id would count as that of a copy.
+            Err(Error::DiskFull(_)) => {
+                self.store.id_is_uncertain.store(true, Ordering::Release);
+                Ok(())
+            }
             done => done,
         }
     }
