@@ -385,14 +385,17 @@ impl StoreCopy<'_> {
         let mut iter = table.version_iter();
         let mut writer: Option<SsTableWriter> = None;
         let file = self.to_tables.create(number)?;
-        let (mut lost, mut last, mut in_a_row) = (Vec::new(), Vec::new(), 0);
+        let (mut lost, mut last, mut in_a_row, mut lost_at) = (Vec::new(), Vec::new(), 0, None);
         let mut step = iter.seek(&[]);
         let mut entries = 0u64;
         loop {
             if let Some(error) = unreadable(step)? {
                 let what = format!("{error}; keys after '{}'", shown(&last));
                 in_a_row += 1;
-                if lost.last() == Some(&what) || in_a_row > MOST_IN_A_ROW {
+                // Adjacent bad blocks give one text: their places differ.
+                let is_same = lost.last() == Some(&what) && lost_at == Some(iter.place());
+                lost_at = Some(iter.place());
+                if is_same || in_a_row > MOST_IN_A_ROW {
                     // The index itself, or a disk that reads nothing.
                     lost.push("the rest of the table".into());
                     break;

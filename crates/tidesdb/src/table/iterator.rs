@@ -200,6 +200,11 @@ impl IndexCursor {
         there
     }
 
+    /// The partition, and the entry in it.
+    pub fn place(&self) -> (usize, usize) {
+        (self.part, self.at)
+    }
+
     /// The index entry at the cursor.
     pub fn entry(&self, table: &SsTable) -> Result<IndexEntry> {
         let leaf = self.leaf.as_deref().unwrap_or_default();

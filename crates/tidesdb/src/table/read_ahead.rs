@@ -42,25 +42,36 @@ impl Window {
             && handle.end().is_some_and(|end| end <= self.start + self.buffer.bytes().len() as u64)
     }
 
-    /// The stored bytes of the block at `handle`. If it is not in memory, reads `stretch`, which has it within.
+    /// The stored bytes of the block at `handle`. If it is not in memory, reads `stretch`, which has it within, or, after an
+    /// error, the block alone: a bad sector of another block is no error of this one.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, stretch: BlockHandle) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
         if !self.holds(handle) {
-            let needed = table.bounded(stretch)?;
-            if self.buffer.capacity() / 2 > needed.max(KEEP) {
-                self.buffer = AlignedBuffer::default();
+            match self.read(table, stretch) {
+                Err(_) if stretch != handle => {
+                    note("table: block read alone after an error");
+                    self.read(table, handle)?;
+                }
+                done => done?,
             }
-            let file = match &self.file {
-                Some(file) => file,
-                None => self.file.insert(table.file()?),
-            };
-            self.start = stretch.offset;
-            let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
-            self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
-            read?;
         }
         let from = (handle.offset - self.start) as usize;
         Ok(&self.buffer.bytes()[from..from + len])
+    }
+
+    fn read(&mut self, table: &SsTable, stretch: BlockHandle) -> Result<()> {
+        let needed = table.bounded(stretch)?;
+        if self.buffer.capacity() / 2 > needed.max(KEEP) {
+            self.buffer = AlignedBuffer::default();
+        }
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(table.file()?),
+        };
+        self.start = stretch.offset;
+        let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
+        self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
+        read
     }
 
     /// Bytes of the last read.
@@ -193,11 +204,6 @@ impl SsTable {
                             self.files.note_read(window.read_bytes());
                         }
                         block
-                    }
-                    // A bad sector of another block.
-                    Err(_) if !is_held => {
-                        note("table: block read alone after an error");
-                        self.read_uncached(handle, BlockKind::Data)
                     }
                     Err(error) => Err(error),
                 };

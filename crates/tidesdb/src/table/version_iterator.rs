@@ -75,6 +75,11 @@ impl SsTableVersionIterator {
         self.window.capacity() + self.payload.capacity()
     }
 
+    /// The place in the index of the block under it, or of the block that gave the last error.
+    pub fn place(&self) -> (usize, usize) {
+        self.index.place()
+    }
+
     /// Recovers from an error of `seek` or `next`: moves to the first entry after the unreadable block, or to
     /// none. After an error of its own it may be called again.
     pub fn skip(&mut self) -> Result<()> {

@@ -86,6 +86,9 @@ impl File for FaultyFile {
             }
             _ => buf.len(),
         };
+        if state.is_unreadable(&self.path, &(offset..offset + n as u64)) {
+            return Err(os_error(Op::Read, &self.path, libc::EIO));
+        }
         Ok(state.inode(self.inode).read(&mut buf[..n], offset))
     }
 

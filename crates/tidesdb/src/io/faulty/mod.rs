@@ -76,6 +76,7 @@ impl FaultyDisk {
                 dies_at: u64::MAX,
                 failing_calls: BTreeMap::new(),
                 faults: Vec::new(),
+                unreadable: Vec::new(),
                 capacity: None,
                 refuses_direct: false,
                 rng,
@@ -115,10 +116,16 @@ impl FaultyDisk {
         self.state.lock().faults.push(fault);
     }
 
-    /// Forgets every rule, failing call and planned crash.
+    /// Reads fail that touch these bytes of a file whose path contains `path`, as those of a bad sector do.
+    pub fn spoil(&self, path: &str, bytes: Range<u64>) {
+        self.state.lock().unreadable.push((path.to_string(), bytes));
+    }
+
+    /// Forgets every rule, failing call, unreadable byte and planned crash.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.faults.clear();
+        state.unreadable.clear();
         state.failing_calls.clear();
         state.dies_at = u64::MAX;
     }
@@ -274,6 +281,7 @@ impl FaultyDisk {
             dies_at: u64::MAX,
             failing_calls: BTreeMap::new(),
             faults: Vec::new(),
+            unreadable: Vec::new(),
             capacity: state.capacity,
             refuses_direct: state.refuses_direct,
             rng,

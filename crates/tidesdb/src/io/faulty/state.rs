@@ -1,6 +1,7 @@
 //! The content of the disk: names and bytes for reads and after a power cut, and the rules for failing calls.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::inode::Inode;
@@ -62,6 +63,8 @@ pub(super) struct FaultyState {
     pub(super) dies_at: u64,
     pub(super) failing_calls: BTreeMap<u64, Failure>,
     pub(super) faults: Vec<Fault>,
+    /// Bytes of files, by a part of their paths, that no read gives.
+    pub(super) unreadable: Vec<(String, Range<u64>)>,
     pub(super) capacity: Option<u64>,
     /// No file is opened past the page cache.
     pub(super) refuses_direct: bool,
@@ -133,6 +136,13 @@ impl FaultyState {
             Some(failure) => failure.code().map_or(Ok(()), |code| Err(os_error(op, path, code))),
             None => Ok(()),
         }
+    }
+
+    /// True if a read of `bytes` touches unreadable ones.
+    pub(super) fn is_unreadable(&self, path: &Path, bytes: &Range<u64>) -> bool {
+        self.unreadable.iter().any(|(part, bad)| {
+            bad.start < bytes.end && bytes.start < bad.end && path.to_string_lossy().contains(part)
+        })
     }
 
     pub(super) fn op(&mut self) -> u64 {
