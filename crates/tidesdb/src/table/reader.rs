@@ -324,8 +324,9 @@ impl SsTable {
         }
     }
 
-    /// Tells of damage of this copy, if there is some.
+    /// Tells the log, after a read, of damage of this copy, if there is some, and of refused direct reads.
     fn tell(&self, damage: Option<Error>) {
+        self.files.tell_refusal();
         if let Some(damage) = damage {
             self.files.tell_damage(self.file, &damage);
         }
@@ -339,7 +340,7 @@ impl SsTable {
         if len < FOOTER_LEN as u64 || self.meta.offset.checked_add(len).is_none() {
             return Err(self.damage(no_handle, DecodeError::damage("a table shorter than its footer")));
         }
-        let file = self.files.get(self.file)?;
+        let file = self.files.get_untold(self.file)?;
         let tail_len = len.min(TAIL_READ);
         let tail_start = len - tail_len;
         let mut tail = AlignedBuffer::default();
@@ -451,7 +452,7 @@ impl SsTable {
 
     /// The block at `handle` from this copy's file, past the cache.
     pub(super) fn read_uncached(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
-        self.read(&*self.files.get(self.file)?, handle, kind)
+        self.read(&*self.files.get_untold(self.file)?, handle, kind)
     }
 
     /// The cache of the table's blocks.

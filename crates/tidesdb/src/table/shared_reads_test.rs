@@ -10,7 +10,7 @@ use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::io::{Disk, OpenMode};
+use crate::io::{Disk, FaultyDisk, OpenMode};
 use crate::iter::VersionIterator;
 use crate::options::LogSink;
 use crate::types::{Entry, Kind, MAX_SEQ};
@@ -223,4 +223,44 @@ fn the_log_is_told_of_damage_when_nobody_waits() {
     assert_ne!(*store.file.bytes.read(), opened, "its first blocks are damaged");
     assert!(get(&store.table));
     assert_eq!(TOLD.load(Ordering::SeqCst), 1);
+}
+
+/// The same where the file system refuses direct reads: it says so in the read of a table's end, or of a block.
+#[test]
+fn the_log_is_told_of_refused_direct_reads_when_nobody_waits() {
+    let get = |table: &SsTable| {
+        let key = 50u32.to_be_bytes();
+        table.get(&key, hash_key(&key), MAX_SEQ).unwrap().is_some()
+    };
+    for opened_before in [false, true] {
+        let disk = FaultyDisk::new(1);
+        disk.refuse_direct(true);
+        disk.shared().create_dir_all(Path::new("/s")).unwrap();
+        let (read, told) = (Arc::new(OnceLock::<Arc<SsTable>>::new()), Arc::new(AtomicUsize::new(0)));
+        let (table, count) = (Arc::clone(&read), Arc::clone(&told));
+        let log = LogSink::new(move |_, _| {
+            let table = Arc::clone(table.get().unwrap());
+            let other = thread::spawn(move || get(&table));
+            wait_until(|| other.is_finished());
+            assert!(other.join().unwrap());
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let files = TableStore::telling(disk.shared(), "/s", 8, Some(log));
+        let options = SsTableOptions { block_size: 256, ..SsTableOptions::default() };
+        let mut writer = SsTableWriter::new(files.create(FILE).unwrap(), 0, 3, options);
+        for row in 0..ROWS {
+            writer.add(&row.to_be_bytes(), Entry::new(1, Kind::PUT, &row.to_le_bytes())).unwrap();
+        }
+        let cache = BlockCache::new(1 << 20);
+        let table = SsTable::open(Arc::clone(&files), cache, FILE, writer.finish().unwrap());
+        read.set(Arc::clone(&table)).unwrap();
+        if opened_before {
+            table.properties().unwrap();
+            files.forget(FILE);
+        }
+        files.set_direct(true);
+        assert!(get(&table));
+        assert_eq!(told.load(Ordering::SeqCst), 1);
+        assert!(!files.is_direct());
+    }
 }

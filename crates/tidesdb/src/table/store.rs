@@ -49,6 +49,9 @@ pub struct TableStore {
     direct: AtomicBool,
     /// A file was read so.
     direct_proven: AtomicBool,
+    /// How direct reads were refused, until the log is told, and whether there is such a text: nobody else takes the lock.
+    refusal: Mutex<Option<String>>,
+    has_refusal: AtomicBool,
     /// Reads of blocks that were not in the cache, and their bytes. Those of merges are not among them.
     reads: AtomicU64,
     read_bytes: AtomicU64,
@@ -80,6 +83,8 @@ impl TableStore {
             log,
             direct: AtomicBool::new(false),
             direct_proven: AtomicBool::new(false),
+            refusal: Mutex::default(),
+            has_refusal: AtomicBool::new(false),
             reads: AtomicU64::new(0),
             read_bytes: AtomicU64::new(0),
             logged: Mutex::default(),
@@ -117,8 +122,27 @@ impl TableStore {
         }
     }
 
+    /// Tells the log if a file system has refused direct reads. Not for a thread that others wait for: the program's log may
+    /// read the same table (`docs/protocols.md` 8.4).
+    pub(super) fn tell_refusal(&self) {
+        if self.has_refusal.load(Ordering::Relaxed) {
+            let refusal = self.refusal.lock().take();
+            self.has_refusal.store(false, Ordering::Relaxed);
+            if let Some(refusal) = refusal {
+                self.log(LogLevel::Warn, &refusal);
+            }
+        }
+    }
+
     /// File `number`, open for reading. A missing file is damage.
     pub fn get(&self, number: FileNo) -> Result<Arc<dyn File>> {
+        let file = self.get_untold(number);
+        self.tell_refusal();
+        file
+    }
+
+    /// The same, where the program's log must not be called: [`TableStore::tell_refusal`] comes later.
+    pub(super) fn get_untold(&self, number: FileNo) -> Result<Arc<dyn File>> {
         {
             let files = self.files.read();
             if let Ok(at) = files.find(number) {
@@ -158,10 +182,9 @@ impl TableStore {
             match self.open_direct(path) {
                 Err(error) if is_refusal(&error) => {
                     if self.direct.swap(false, Ordering::Relaxed) {
-                        self.log(
-                            LogLevel::Warn,
-                            &format!("direct reads are not possible here ({error}): tables are read through the page cache"),
-                        );
+                        let text = format!("direct reads are not possible here ({error}): tables are read through the page cache");
+                        *self.refusal.lock() = Some(text);
+                        self.has_refusal.store(true, Ordering::Relaxed);
                     }
                 }
                 done => return done,
