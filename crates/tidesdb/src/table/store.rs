@@ -198,13 +198,11 @@ impl TableStore {
         let file = self.disk.open(path, OpenMode::ReadDirect)?;
         note("table: file opened past the page cache");
         if !self.direct_proven.load(Ordering::Relaxed) {
-            match AlignedBuffer::default().read(&*file, 0, 1).map(|_| ()) {
-                // A file without a byte proves nothing.
-                Err(Error::Corruption { .. }) => {}
-                done => {
-                    done?;
-                    self.direct_proven.store(true, Ordering::Relaxed);
-                }
+            match AlignedBuffer::default().read(&*file, 0, 1) {
+                Ok(_) => self.direct_proven.store(true, Ordering::Relaxed),
+                Err(error) if is_refusal(&error) => return Err(error),
+                // A file without a byte proves nothing, nor does a bad sector, which may be all that is wrong with the file.
+                Err(_) => {}
             }
         }
         Ok(file)

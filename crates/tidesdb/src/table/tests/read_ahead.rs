@@ -1,7 +1,7 @@
 //! Requests of the disk that reads cost.
 
 use super::*;
-use crate::io::FaultyDisk;
+use crate::io::{AlignedBuffer, FaultyDisk};
 
 const ROWS: u64 = 20_000;
 
@@ -184,4 +184,19 @@ fn a_refusal_of_direct_reads_is_told_once_and_costs_nothing_else() {
     }
     assert_eq!(lines.lock().len(), 1, "{:?}", lines.lock());
     assert!(lines.lock()[0].contains("through the page cache"));
+}
+
+#[test]
+fn a_bad_sector_at_its_begin_keeps_no_file_from_being_opened() {
+    let disk = FaultyDisk::new(7);
+    disk.shared().create_dir_all(Path::new("/s")).unwrap();
+    let files = TableStore::new(disk.shared(), "/s", 8);
+    files.create(1).unwrap().write_at(&[7; 20_000], 0).unwrap();
+    disk.spoil("/s/", 0..512);
+    files.set_direct(true);
+    let file = files.get(1).unwrap();
+    assert!(file.alignment() > 1 && files.is_direct());
+    let mut buffer = AlignedBuffer::default();
+    assert_eq!(buffer.read(&*file, 10_000, 3).unwrap(), [7; 3]);
+    assert!(buffer.read(&*file, 0, 1).is_err());
 }
