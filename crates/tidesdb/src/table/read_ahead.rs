@@ -32,6 +32,8 @@ pub(super) struct Window {
     buffer: AlignedBuffer,
     /// Offset of the stretch in the table.
     start: u64,
+    /// The last stretch that could not be read. Its blocks are read alone: a bad sector fails every longer read over it.
+    failed: Option<BlockHandle>,
     held: HeldMemory,
 }
 
@@ -42,14 +44,21 @@ impl Window {
             && handle.end().is_some_and(|end| end <= self.start + self.buffer.bytes().len() as u64)
     }
 
+    /// True if the block at `handle` lies in a stretch that could not be read.
+    fn has_failed(&self, handle: BlockHandle) -> bool {
+        self.failed.is_some_and(|failed| failed.offset <= handle.offset && handle.end() <= failed.end())
+    }
+
     /// The stored bytes of the block at `handle`. If it is not in memory, reads `stretch`, which has it within, or, after an
     /// error, the block alone: a bad sector of another block is no error of this one.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, stretch: BlockHandle) -> Result<&[u8]> {
         let len = table.bounded(handle)?;
         if !self.holds(handle) {
+            let stretch = if self.has_failed(handle) { handle } else { stretch };
             match self.read(table, stretch) {
                 Err(_) if stretch != handle => {
                     note("table: block read alone after an error");
+                    self.failed = Some(stretch);
                     self.read(table, handle)?;
                 }
                 done => done?,
@@ -187,7 +196,7 @@ impl SsTable {
             return Ok(block);
         }
         let is_held = window.holds(handle);
-        let stretch = if is_held { handle } else { ahead()? };
+        let stretch = if is_held || window.has_failed(handle) { handle } else { ahead()? };
         if !is_held && stretch == handle {
             return self.load_missing(offset, handle, BlockKind::Data, Some(priority));
         }

@@ -51,6 +51,16 @@ impl Cold {
         }
     }
 
+    /// Places of the data blocks, in order of their keys.
+    fn blocks(&self) -> Vec<BlockFacts> {
+        let mut blocks = Vec::new();
+        self.table.each_block(&mut |block| {
+            blocks.push(block.unwrap());
+            true
+        });
+        blocks
+    }
+
     /// Requests and bytes of `read`.
     fn cost(&self, read: impl FnOnce()) -> (u64, u64) {
         let before = (self.files.reads(), self.files.read_bytes());
@@ -199,4 +209,70 @@ fn a_bad_sector_at_its_begin_keeps_no_file_from_being_opened() {
     let mut buffer = AlignedBuffer::default();
     assert_eq!(buffer.read(&*file, 10_000, 3).unwrap(), [7; 3]);
     assert!(buffer.read(&*file, 0, 1).is_err());
+}
+
+/// Reads of the disk by `read`.
+fn requests(disk: &FaultyDisk, read: impl FnOnce()) -> usize {
+    let reads = || disk.history().iter().filter(|op| **op == crate::io::faulty::Op::Read).count();
+    let before = reads();
+    read();
+    reads() - before
+}
+
+#[test]
+fn a_bad_sector_costs_a_scan_up_to_it_one_long_read_in_vain() {
+    let disk = FaultyDisk::new(7);
+    let cold = Cold::on(&disk);
+    let all = cold.blocks();
+    // Near the end of the longest stretch.
+    const BEFORE: usize = 112;
+    for forward in [true, false] {
+        cold.forget_data();
+        let bad = &all[if forward { BEFORE } else { all.len() - 1 - BEFORE }];
+        disk.spoil("/s/", bad.offset + 2000..bad.offset + 2001);
+        let reads = requests(&disk, || {
+            let mut iter = cold.table.iter_within(MAX_SEQ, &Arc::new(between(0, ROWS).unwrap()));
+            let mut step = if forward { iter.seek_to_first() } else { iter.seek_to_last() };
+            let mut rows = 0;
+            while step.is_ok() && iter.valid() {
+                rows += 1;
+                step = if forward { iter.next() } else { iter.prev() };
+            }
+            step.expect_err("the block is bad");
+            let good = if forward { bad.before } else { ROWS - all[all.len() - BEFORE].before };
+            assert_eq!(rows, good);
+        });
+        disk.heal();
+        assert!(reads <= BEFORE + 2, "{forward}: {reads} reads of {BEFORE} blocks and a bad one");
+    }
+}
+
+#[test]
+fn a_bad_sector_costs_a_merge_one_long_read_in_vain() {
+    let disk = FaultyDisk::new(7);
+    let cold = Cold::on(&disk);
+    let all = cold.blocks();
+    let bad = &all[55];
+    disk.spoil("/s/", bad.offset + 2000..bad.offset + 2001);
+    let (mut rows, mut errors) = (0, 0);
+    let reads = requests(&disk, || {
+        let mut iter = cold.table.version_iter();
+        let mut step = iter.seek(&[]);
+        loop {
+            match step {
+                Ok(()) if !iter.valid() => break,
+                Ok(()) => {
+                    rows += 1;
+                    step = iter.next();
+                }
+                Err(_) => {
+                    errors += 1;
+                    step = iter.skip();
+                }
+            }
+        }
+    });
+    assert_eq!((rows, errors), (ROWS - (all[56].before - bad.before), 1));
+    // The index by partitions, the blocks of one stretch alone, and stretches.
+    assert!(reads < 100, "{reads} reads");
 }
