@@ -23,7 +23,7 @@ const KEEP: usize = 1 << 20;
 const FIRST_STRETCH: u64 = 32 << 10;
 
 /// The longest stretch, in bytes.
-const LONGEST_STRETCH: u64 = 256 << 10;
+pub(super) const LONGEST_STRETCH: u64 = 256 << 10;
 
 /// A stretch of the file in memory.
 #[derive(Default)]
@@ -81,6 +81,13 @@ impl Window {
         let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
         self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
         read
+    }
+
+    /// Bytes of the table that are in memory, such as padding.
+    pub fn held(&self, place: BlockHandle) -> Option<&[u8]> {
+        let from = place.offset.checked_sub(self.start)?;
+        let upto = place.end()?.checked_sub(self.start)?;
+        self.buffer.bytes().get(usize::try_from(from).ok()?..usize::try_from(upto).ok()?)
     }
 
     /// Bytes of the last read.

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use super::block::{check, BlockHandle, BlockKind, DecodeError};
 use super::data_block::{read_version, BlockVersion};
 use super::iterator::IndexCursor;
-use super::read_ahead::Window;
+use super::read_ahead::{Window, LONGEST_STRETCH};
 use super::reader::{check_payload, SsTable};
 use crate::error::Result;
 use crate::iter::VersionIterator;
 use crate::types::{Entry, Kind, Seq};
-
-/// Read-ahead, in bytes.
-const WINDOW: u64 = 256 << 10;
 
 /// Payload size, in bytes, beyond which the payload is freed once the next one needs less than half of it.
 const KEEP: usize = 1 << 20;
@@ -104,7 +101,8 @@ impl SsTableVersionIterator {
 
     /// Reads the payload of the block at `handle` through the window.
     fn read_block(&mut self, handle: BlockHandle) -> Result<()> {
-        let stored = self.window.block(&self.table, handle, self.table.stretch_from(handle, WINDOW))?;
+        let stored =
+            self.window.block(&self.table, handle, self.table.stretch_from(handle, LONGEST_STRETCH))?;
         let mut open = || -> Result<(), DecodeError> {
             let encoded = check(stored, BlockKind::Data, handle.offset)?;
             self.payload.clear();

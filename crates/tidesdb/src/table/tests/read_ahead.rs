@@ -276,3 +276,18 @@ fn a_bad_sector_costs_a_merge_one_long_read_in_vain() {
     // The index by partitions, the blocks of one stretch alone, and stretches.
     assert!(reads < 100, "{reads} reads");
 }
+
+#[test]
+fn verification_reads_by_long_requests() {
+    for refuses in [false, true] {
+        let disk = FaultyDisk::new(7);
+        disk.refuse_direct(refuses);
+        let cold = Cold::on(&disk);
+        let mut counted = 0;
+        let reads =
+            requests(&disk, || counted = cold.cost(|| assert_eq!(cold.table.verify().unwrap().keys, ROWS)).0);
+        let len = cold.table.meta().len;
+        assert!(reads as u64 <= 2 * len / (256 << 10) + 20, "{reads} requests for {len} bytes");
+        assert!(counted > len / (256 << 10) && counted <= reads as u64, "{counted} of {reads} requests");
+    }
+}
