@@ -14,7 +14,7 @@ pub struct AlignedBuffer {
     /// Where the asked bytes begin in `memory`, and their number.
     start: usize,
     len: usize,
-    /// Bytes of the last read, sectors around included.
+    /// Bytes of the last read, sectors around included; 0 if it failed.
     total: usize,
 }
 
@@ -25,7 +25,7 @@ impl AlignedBuffer {
     /// # Errors
     /// `Corruption` if the file is shorter.
     pub fn read(&mut self, file: &dyn File, offset: u64, len: usize) -> Result<&[u8]> {
-        self.len = 0;
+        (self.len, self.total) = (0, 0);
         let sector = file.alignment().max(1);
         let before = (offset % sector as u64) as usize;
         let first = offset - before as u64;
@@ -65,7 +65,7 @@ impl AlignedBuffer {
         &self.memory[self.start..self.start + self.len]
     }
 
-    /// Bytes of the last read, with the sectors around those asked for.
+    /// Bytes of the last read, with the sectors around those asked for; none after an error.
     pub fn read_bytes(&self) -> usize {
         self.total
     }
@@ -152,7 +152,7 @@ mod tests {
             for (offset, len) in [(9_999, 2), (9_728, 300), (10_000, 1), (20_000, 5)] {
                 let error = buffer.read(&*file, offset, len).unwrap_err();
                 assert!(matches!(error, Error::Corruption { .. }), "{error}");
-                assert!(buffer.bytes().is_empty());
+                assert!(buffer.bytes().is_empty() && buffer.read_bytes() == 0);
             }
         }
     }

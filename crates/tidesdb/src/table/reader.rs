@@ -483,10 +483,10 @@ impl SsTable {
         }
         // Nobody has it meanwhile, whoever runs in this thread during the read.
         let mut scratch = SCRATCH.take();
-        let read = scratch
-            .read(file, self.meta.offset + handle.offset, len)
-            .and_then(|stored| self.decode_block(stored, handle, kind));
-        self.files.note_read(scratch.read_bytes());
+        let read = scratch.read(file, self.meta.offset + handle.offset, len).map(|_| ()).and_then(|()| {
+            self.files.note_read(scratch.read_bytes());
+            self.decode_block(scratch.bytes(), handle, kind)
+        });
         scratch.shrink(SCRATCH_KEEP);
         SCRATCH.set(scratch);
         read

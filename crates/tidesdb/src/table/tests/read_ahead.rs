@@ -291,3 +291,15 @@ fn verification_reads_by_long_requests() {
         assert!(counted > len / (256 << 10) && counted <= reads as u64, "{counted} of {reads} requests");
     }
 }
+
+#[test]
+fn a_read_that_failed_counts_for_nothing() {
+    let disk = FaultyDisk::new(7);
+    let cold = Cold::on(&disk);
+    disk.spoil("/s/", 0..u64::MAX);
+    let get = || cold.table.get(&key(77), hash_key(&key(77)), MAX_SEQ);
+    assert_eq!(cold.cost(|| drop(get().unwrap_err())), (0, 0));
+    disk.heal();
+    let (reads, bytes) = cold.cost(|| drop(get().unwrap().expect("is there")));
+    assert!(reads == 1 && bytes <= 5 << 10, "{reads} requests, {bytes} bytes");
+}
