@@ -19,21 +19,28 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
+    /// Makes room for a read, so that [`AlignedBuffer::capacity`] tells of it before. The bytes of the last read go.
+    pub fn make_room(&mut self, file: &dyn File, offset: u64, len: usize) {
+        (self.len, self.total) = (0, 0);
+        let sector = file.alignment().max(1);
+        let total = ((offset % sector as u64) as usize + len).next_multiple_of(sector);
+        let spare = sector - 1;
+        if self.memory.len() < total + spare {
+            self.memory.resize(total + spare, 0);
+        }
+    }
+
     /// Reads `len` bytes at `offset` of `file`, with the sectors around them if the file wants whole ones. Replaces the
     /// bytes of the last read; after an error there are none.
     ///
     /// # Errors
     /// `Corruption` if the file is shorter.
     pub fn read(&mut self, file: &dyn File, offset: u64, len: usize) -> Result<&[u8]> {
-        (self.len, self.total) = (0, 0);
+        self.make_room(file, offset, len);
         let sector = file.alignment().max(1);
         let before = (offset % sector as u64) as usize;
         let first = offset - before as u64;
         let total = (before + len).next_multiple_of(sector);
-        let spare = sector - 1;
-        if self.memory.len() < total + spare {
-            self.memory.resize(total + spare, 0);
-        }
         // Of memory that may have moved.
         let misplaced = self.memory.as_ptr() as usize % sector;
         let base = (sector - misplaced) % sector;

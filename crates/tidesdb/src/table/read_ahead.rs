@@ -78,9 +78,11 @@ impl Window {
             None => self.file.insert(table.file()?),
         };
         self.start = stretch.offset;
-        let read = self.buffer.read(&**file, table.meta().offset + stretch.offset, needed).map(|_| ());
+        let at = table.meta().offset + stretch.offset;
+        self.buffer.make_room(&**file, at, needed);
+        // Others measure it while the disk is read.
         self.held.set(self.buffer.capacity(), &table.cache().read_ahead);
-        read
+        self.buffer.read(&**file, at, needed).map(|_| ())
     }
 
     /// Bytes of the table that are in memory, such as padding.

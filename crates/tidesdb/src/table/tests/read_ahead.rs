@@ -1,5 +1,7 @@
 //! Requests of the disk that reads cost.
 
+use std::sync::atomic::AtomicUsize;
+
 use super::*;
 use crate::io::{AlignedBuffer, FaultyDisk};
 
@@ -302,4 +304,21 @@ fn a_read_that_failed_counts_for_nothing() {
     disk.heal();
     let (reads, bytes) = cold.cost(|| drop(get().unwrap().expect("is there")));
     assert!(reads == 1 && bytes <= 5 << 10, "{reads} requests, {bytes} bytes");
+}
+
+#[test]
+fn memory_of_read_ahead_counts_while_the_disk_is_read() {
+    let row = |row: u64| ((key(row).to_vec(), Reverse(1)), (Kind::PUT, vec![row as u8; 200]));
+    let model: Model = (0..2_000).map(row).collect();
+    let options = SsTableOptions { compression: Compression::None, ..SsTableOptions::default() };
+    let (store, table) = table_of(&options, &model);
+    table.properties().unwrap();
+    let most = Arc::new(AtomicUsize::new(0));
+    let (cache, seen) = (Arc::clone(&store.cache), Arc::clone(&most));
+    store.file().on_read.set(move || {
+        seen.fetch_max(cache.read_ahead.bytes(), Ordering::Relaxed);
+        Ok(())
+    });
+    table.version_iter().seek(&[]).unwrap();
+    assert!(most.load(Ordering::Relaxed) >= 256 << 10, "{most:?}");
 }
