@@ -1,7 +1,7 @@
 //! Memory for reads of any file: a file past the page cache wants whole sectors, in memory at a sector's address.
 
 use super::{ends_early, File};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 
 /// Short reads in a row, within the file, after which a read fails. Each of them is repeated from the last whole sector.
@@ -34,7 +34,7 @@ impl AlignedBuffer {
     /// bytes of the last read; after an error there are none.
     ///
     /// # Errors
-    /// `Corruption` if the file is shorter.
+    /// `Corruption` if the file is shorter; I/O.
     pub fn read(&mut self, file: &dyn File, offset: u64, len: usize) -> Result<&[u8]> {
         self.make_room(file, offset, len);
         let sector = file.alignment().max(1);
@@ -54,9 +54,13 @@ impl AlignedBuffer {
             }
             let whole = (done + read) / sector * sector;
             short += 1;
-            if read == 0 || (whole == done && (short > MOST_SHORT || file.len()? < offset + len as u64)) {
+            if read == 0 || (whole == done && file.len()? < offset + len as u64) {
                 let found = (done + read).saturating_sub(before);
                 return Err(ends_early(file.path(), offset + found as u64, len - found));
+            }
+            if whole == done && short > MOST_SHORT {
+                let source = std::io::Error::other(format!("{short} reads within a sector ended early"));
+                return Err(Error::io("read", file.path(), source));
             }
             done = whole;
         }
@@ -98,7 +102,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::error::Error;
     use crate::io::faulty::{Failure, Fault, Op};
     use crate::io::{Disk, FaultyDisk, OpenMode};
 
@@ -147,6 +150,16 @@ mod tests {
             assert_eq!(buffer.read(&*file, 100, 9_000).unwrap(), right, "{mode:?}");
             disk.heal();
         }
+    }
+
+    #[test]
+    fn short_reads_without_end_are_an_error_of_the_disk_and_no_damage() {
+        let disk = disk();
+        let file = disk.open(Path::new("/f"), OpenMode::ReadDirect).unwrap();
+        let (op, times, failure) = (Some(Op::Read), u64::MAX, Failure::ShortRead);
+        disk.fail(Fault { op, path: String::new(), skip: 0, times, failure });
+        let error = AlignedBuffer::default().read(&*file, 0, file.alignment()).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
     }
 
     #[test]

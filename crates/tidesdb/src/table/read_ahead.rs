@@ -132,14 +132,15 @@ impl ReadAhead {
     }
 
     /// The blocks to be read with the one under `index`, at `handle`: those that follow it in the scan's direction up to its
-    /// end, as far as they stand one after the other and are not cached.
+    /// end, as far as they stand one after the other and are not cached. Damage of the index after this block ends them: the
+    /// scan may end before.
     pub fn stretch(
         &mut self,
         table: &SsTable,
         index: &IndexCursor,
         handle: BlockHandle,
         forward: bool,
-    ) -> Result<BlockHandle> {
+    ) -> BlockHandle {
         let end =
             self.range
                 .as_ref()
@@ -148,45 +149,56 @@ impl ReadAhead {
             (0, Some(_)) => FIRST_STRETCH,
             (next, _) => next,
         };
-        self.next = (most.max(handle.len) * 2).min(LONGEST_STRETCH);
+        self.next = most.max(handle.len).saturating_mul(2).min(LONGEST_STRETCH);
         let mut stretch = handle;
         if most <= handle.len {
-            return Ok(stretch);
+            return stretch;
         }
         let mut index = index.clone();
         let mut separator = Vec::new();
-        loop {
-            if forward {
-                // Keys of the next block are at or above this one's separator.
-                if let Some(end) = end {
-                    index.read_separator(table, &mut separator)?;
-                    if separator >= *end {
-                        break;
-                    }
-                }
-                if !index.next_in_leaf(table)? {
-                    break;
-                }
-            } else {
-                if !index.prev_in_leaf() {
-                    break;
-                }
-                // Keys of that block are at or below its separator.
-                if let Some(end) = end {
-                    index.read_separator(table, &mut separator)?;
-                    if separator < *end {
-                        break;
-                    }
-                }
-            }
-            let next = index.entry(table)?.block;
+        while let Ok(Some(next)) = next_within(table, &mut index, end, forward, &mut separator) {
             match stretch.joined(next).filter(|joined| joined.len <= most && table.bounded(*joined).is_ok()) {
                 Some(joined) if !table.is_cached(next) => stretch = joined,
                 _ => break,
             }
         }
-        Ok(stretch)
+        stretch
     }
+}
+
+/// Moves `index` to the next block in the scan's direction, if its index partition is at hand and keys of it may lie before
+/// the scan's end.
+fn next_within(
+    table: &SsTable,
+    index: &mut IndexCursor,
+    end: Option<&Vec<u8>>,
+    forward: bool,
+    separator: &mut Vec<u8>,
+) -> Result<Option<BlockHandle>> {
+    if forward {
+        // Keys of the next block are at or above this one's separator.
+        if let Some(end) = end {
+            index.read_separator(table, separator)?;
+            if *separator >= *end {
+                return Ok(None);
+            }
+        }
+        if !index.next_in_leaf(table)? {
+            return Ok(None);
+        }
+    } else {
+        if !index.prev_in_leaf() {
+            return Ok(None);
+        }
+        // Keys of that block are at or below its separator.
+        if let Some(end) = end {
+            index.read_separator(table, separator)?;
+            if *separator < *end {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(index.entry(table)?.block))
 }
 
 impl SsTable {
@@ -197,7 +209,7 @@ impl SsTable {
         handle: BlockHandle,
         priority: CachePriority,
         window: &mut Window,
-        ahead: impl FnOnce() -> Result<BlockHandle>,
+        ahead: impl FnOnce() -> BlockHandle,
     ) -> Result<BlockRef> {
         let offset = self.meta().offset.wrapping_add(handle.offset);
         work::note_block();
@@ -205,7 +217,7 @@ impl SsTable {
             return Ok(block);
         }
         let is_held = window.holds(handle);
-        let stretch = if is_held || window.has_failed(handle) { handle } else { ahead()? };
+        let stretch = if is_held || window.has_failed(handle) { handle } else { ahead() };
         if !is_held && stretch == handle {
             return self.load_missing(offset, handle, BlockKind::Data, Some(priority));
         }

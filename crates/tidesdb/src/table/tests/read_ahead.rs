@@ -2,6 +2,9 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use super::super::block::BlockHandle;
+use super::super::index::IndexEntry;
+use super::super::keyed_block::KeyedBuilder;
 use super::*;
 use crate::io::{AlignedBuffer, FaultyDisk};
 
@@ -321,4 +324,40 @@ fn memory_of_read_ahead_counts_while_the_disk_is_read() {
     });
     table.version_iter().seek(&[]).unwrap();
     assert!(most.load(Ordering::Relaxed) >= 256 << 10, "{most:?}");
+}
+
+/// Puts another first partition of the index into the cache.
+fn forge_index(cold: &Cold, entries: &[(u64, Vec<u8>)]) {
+    let opened = cold.table.opened().unwrap();
+    let top = cold.table.load_top(opened, None).unwrap();
+    let index = cold.table.parse(&top, opened.footer.top).unwrap();
+    let leaf = IndexEntry::read(&index, 0).unwrap().0.block;
+    let (mut builder, mut payload) = (KeyedBuilder::default(), Vec::new());
+    for (row, body) in entries {
+        builder.push(&key(*row));
+        builder.body().extend_from_slice(body);
+    }
+    builder.finish(0, &mut payload);
+    cold.cache.erase_file(FILE);
+    let mut frame = cold.cache.frame(payload.len());
+    frame.copy_from_slice(&payload);
+    cold.cache.insert(FILE, leaf.offset, frame.freeze(), crate::cache::CachePriority::High);
+}
+
+#[test]
+fn damage_of_the_index_after_a_block_is_no_error_of_the_block() {
+    let cold = Cold::new(false);
+    let blocks = cold.blocks();
+    let body = |offset: u64, len: u64| {
+        let mut body = Vec::new();
+        IndexEntry { block: BlockHandle { offset, len }, ..IndexEntry::default() }.put(&mut body);
+        body
+    };
+    let cut_short = vec![0xff];
+    forge_index(&cold, &[(9, body(blocks[0].offset, blocks[0].len)), (20, cut_short)]);
+    cold.scan(between(0, ROWS), 0, 5, true);
+    forge_index(&cold, &[(9, body(blocks[0].offset, u64::MAX - 7)), (20, body(0, 5))]);
+    let mut iter = cold.table.iter_within(MAX_SEQ, &Arc::new(between(0, ROWS).unwrap()));
+    let error = iter.seek(&key(0)).unwrap_err();
+    assert!(matches!(error, Error::Corruption { .. }), "{error}");
 }
