@@ -32,6 +32,7 @@ const KINDS: &[&str] = &[
     "deadlock",
     "decision in a backup",
     "disk fills up",
+    "disk with large sectors",
     "disk without direct reads",
     "duplicate",
     "excused by a fault",

@@ -117,9 +117,13 @@ impl Program {
 
     fn life(&self) -> Result<(), String> {
         let disk = FaultyDisk::new(self.seed);
-        if Random::new(self.seed, 500).one_in(5) {
+        let mut of_disk = Random::new(self.seed, 500);
+        if of_disk.one_in(5) {
             hit("disk without direct reads");
             disk.refuse_direct(true);
+        } else if of_disk.one_in(2) {
+            hit("disk with large sectors");
+            disk.set_sector(4096);
         }
         let faults = Arc::new(Faults::new(self.mood, self.seed));
         let opened = self.open_with(&disk, &faults, self.formats().first());

@@ -116,9 +116,11 @@ mod tests {
     fn every_range_is_read_as_it_is_with_and_without_the_page_cache() {
         let disk = disk();
         let mut buffer = AlignedBuffer::default();
-        for mode in [OpenMode::Read, OpenMode::ReadDirect] {
+        for (mode, sector) in [(OpenMode::Read, 1), (OpenMode::ReadDirect, 512), (OpenMode::ReadDirect, 4096)]
+        {
+            disk.set_sector(sector);
             let file = disk.open(Path::new("/f"), mode).unwrap();
-            assert_eq!(file.alignment() > 1, mode == OpenMode::ReadDirect);
+            assert_eq!(file.alignment(), sector);
             for (offset, len) in
                 [(0, 1), (0, 10_000), (511, 2), (512, 512), (9_999, 1), (9_000, 1_000), (700, 0)]
             {
@@ -135,7 +137,9 @@ mod tests {
     #[test]
     fn a_short_read_goes_on_from_a_whole_sector() {
         let disk = disk();
-        for mode in [OpenMode::Read, OpenMode::ReadDirect] {
+        for (mode, sector) in [(OpenMode::Read, 1), (OpenMode::ReadDirect, 512), (OpenMode::ReadDirect, 4096)]
+        {
+            disk.set_sector(sector);
             let file = disk.open(Path::new("/f"), mode).unwrap();
             let short = Fault {
                 op: Some(Op::Read),
@@ -165,7 +169,9 @@ mod tests {
     #[test]
     fn a_read_past_the_end_is_damage_and_leaves_no_bytes() {
         let disk = disk();
-        for mode in [OpenMode::Read, OpenMode::ReadDirect] {
+        for (mode, sector) in [(OpenMode::Read, 1), (OpenMode::ReadDirect, 512), (OpenMode::ReadDirect, 4096)]
+        {
+            disk.set_sector(sector);
             let file = disk.open(Path::new("/f"), mode).unwrap();
             let mut buffer = AlignedBuffer::default();
             buffer.read(&*file, 0, 100).unwrap();

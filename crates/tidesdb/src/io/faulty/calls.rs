@@ -12,9 +12,6 @@ use crate::host::{splitmix64, Clock, Instant, Random, SystemClock};
 use crate::io::{Advice, DirectoryLock, Disk, File, OpenMode};
 use crate::sync::Mutex;
 
-/// Bytes of a sector.
-const SECTOR: usize = 512;
-
 #[derive(Debug)]
 struct FaultyFile {
     state: Arc<Mutex<FaultyState>>,
@@ -180,7 +177,7 @@ impl Disk for FaultyDisk {
         state.begin_whole(op, path)?;
         let sector = match mode {
             OpenMode::ReadDirect if state.refuses_direct => return Err(os_error(op, path, libc::EINVAL)),
-            OpenMode::ReadDirect => SECTOR,
+            OpenMode::ReadDirect => state.sector,
             _ => 1,
         };
         let inode = match (state.live.get(path).copied(), mode) {

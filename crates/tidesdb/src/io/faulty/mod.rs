@@ -79,6 +79,7 @@ impl FaultyDisk {
                 unreadable: Vec::new(),
                 capacity: None,
                 refuses_direct: false,
+                sector: 512,
                 rng,
                 clock: 1_000_000,
                 wall_ahead: 0,
@@ -133,6 +134,11 @@ impl FaultyDisk {
     /// Reads past the page cache are refused from now on, as on a file system that cannot do them.
     pub fn refuse_direct(&self, refuses: bool) {
         self.state.lock().refuses_direct = refuses;
+    }
+
+    /// Files opened past the page cache from now on are read in sectors of so many bytes: 512 at first, 4096 on other disks.
+    pub fn set_sector(&self, bytes: usize) {
+        self.state.lock().sector = bytes;
     }
 
     /// Bounds the sum of all files' lengths, in bytes; growing beyond is "no space".
@@ -284,6 +290,7 @@ impl FaultyDisk {
             unreadable: Vec::new(),
             capacity: state.capacity,
             refuses_direct: state.refuses_direct,
+            sector: state.sector,
             rng,
             clock: state.clock + 1_000_000,
             wall_ahead: state.wall_ahead,

@@ -68,6 +68,8 @@ pub(super) struct FaultyState {
     pub(super) capacity: Option<u64>,
     /// No file is opened past the page cache.
     pub(super) refuses_direct: bool,
+    /// Bytes of a sector, for files that are.
+    pub(super) sector: usize,
     pub(super) rng: u64,
     pub(super) clock: u64,
     /// Seconds by which the wall clock is ahead of the monotonic clock.
