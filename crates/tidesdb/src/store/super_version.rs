@@ -1,6 +1,7 @@
 //! The super version: memtables and tables of one moment, newest first. Each read takes one; flush and merge
 //! replace it.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -131,16 +132,18 @@ impl SuperVersion {
     }
 
     /// The runs of a family as `snapshot` sees them, newest first. Omits runs of level 0 whose filter
-    /// excludes keys with `prefix` (an empty prefix omits none). They read ahead within `range`, and keep their
-    /// memory and files even after the super version is dropped.
+    /// excludes keys with `prefix` (an empty prefix omits none). They read ahead within `range`, which only tables
+    /// ask for, and keep their memory and files even after the super version is dropped.
     pub fn iterators(
         &self,
         family: FamilyId,
         snapshot: Seq,
         prefix: &[u8],
-        range: &Arc<KeyRange>,
+        range: &dyn Fn() -> KeyRange,
     ) -> Result<Vec<Box<dyn InternalIterator>>> {
         let mut iterators: Vec<Box<dyn InternalIterator>> = Vec::with_capacity(4);
+        let shared = OnceCell::new();
+        let range = || shared.get_or_init(|| Arc::new(range()));
         if let Some(iter) = self.active.iter(family, snapshot) {
             iterators.push(Box::new(iter));
         }
@@ -149,18 +152,18 @@ impl SuperVersion {
             iterators.extend(memtable.map(|iter| Box::new(iter) as Box<dyn InternalIterator>));
             for table in flushable.tables(family) {
                 if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                    iterators.push(Box::new(table.iter_within(snapshot, range)));
+                    iterators.push(Box::new(table.iter_within(snapshot, range())));
                 }
             }
         }
         if let Some(levels) = self.version.family(family) {
             for table in &levels.l0 {
                 if prefix.is_empty() || table.may_contain_prefix(prefix)? {
-                    iterators.push(Box::new(table.iter_within(snapshot, range)));
+                    iterators.push(Box::new(table.iter_within(snapshot, range())));
                 }
             }
             for level in levels.levels.iter().filter(|level| !level.tables().is_empty()) {
-                iterators.push(Box::new(LevelIterator::new(level.clone(), snapshot, Arc::clone(range))));
+                iterators.push(Box::new(LevelIterator::new(level.clone(), snapshot, Arc::clone(range()))));
             }
         }
         Ok(iterators)

@@ -1,10 +1,8 @@
 //! The gap around a missing key: its live neighbours in the store.
 
-use std::sync::Arc;
-
 use crate::error::Result;
 use crate::iter::merge::MergingIterator;
-use crate::iter::InternalIterator;
+use crate::iter::{InternalIterator, KeyRange};
 use crate::store::Store;
 use crate::types::{FamilyId, MAX_SEQ};
 
@@ -13,7 +11,7 @@ use crate::types::{FamilyId, MAX_SEQ};
 pub(crate) fn gap_around(store: &Store, family: FamilyId, key: &[u8]) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     const DEAD_KEYS: usize = 8;
     let mut merge =
-        MergingIterator::new(store.super_version().iterators(family, MAX_SEQ, &[], &Arc::default())?);
+        MergingIterator::new(store.super_version().iterators(family, MAX_SEQ, &[], &KeyRange::default)?);
     merge.seek(key)?;
     let mut steps = 0;
     while merge.valid() && merge.entry().kind.is_tombstone() && steps < DEAD_KEYS {

@@ -78,7 +78,7 @@ impl ScanBounds {
             let mut successor = Vec::new();
             let prefix_ends = !self.prefix.is_empty() && successor_of_prefix(&self.prefix, &mut successor);
             match (prefix_ends.then_some(successor), bound) {
-                (Some(successor), Some(bound)) => Some(successor.min(bound.clone())),
+                (Some(successor), Some(bound)) if successor > *bound => Some(bound.clone()),
                 (successor, bound) => successor.or_else(|| bound.cloned()),
             }
         } else {

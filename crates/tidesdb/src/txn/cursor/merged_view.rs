@@ -119,7 +119,7 @@ impl MergedView {
         }
         self.own_iterators = iterators.len();
         self.own_runs = txn.batch.runs().changes();
-        iterators.extend(super_version.iterators(family, seq, prefix, &Arc::new(bounds.range()))?);
+        iterators.extend(super_version.iterators(family, seq, prefix, &|| bounds.range())?);
         self.merge = Some(MergingIterator::new(iterators));
         self.basis = Some(basis);
         self.seq = seq;
