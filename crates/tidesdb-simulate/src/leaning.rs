@@ -20,16 +20,19 @@ pub enum Leaning {
     LogFails,
     /// Several clients miss the same few blocks, and reads of tables fail.
     ReadsFail,
+    /// Scans and merges read many small blocks at once, and reads of tables fail.
+    LongReadsFail,
 }
 
 impl Leaning {
-    /// That of a program: one in ten has any.
+    /// That of a program: one in eight has any.
     pub fn of(random: &mut Random) -> Leaning {
         match random.below(40) {
             0 => Leaning::Undone,
             1 => Leaning::Piled,
             2 => Leaning::LogFails,
             3 => Leaning::ReadsFail,
+            4 => Leaning::LongReadsFail,
             _ => Leaning::None,
         }
     }
@@ -44,6 +47,7 @@ impl Program {
             Leaning::Piled => self.lean_to_piled(random),
             Leaning::LogFails => self.lean_to_log_fails(random),
             Leaning::ReadsFail => self.lean_to_reads_fail(),
+            Leaning::LongReadsFail => self.lean_to_long_reads_fail(),
         }
         self
     }
@@ -110,6 +114,25 @@ impl Program {
         self.keys = 30;
         self.longest = 2_000;
         self.switch_one_in = 2;
+        self.most_faults = 30;
+        self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));
+    }
+
+    /// Many rows in the smallest blocks, and a cache of one entry.
+    fn lean_to_long_reads_fail(&mut self) {
+        self.options.write_buffer_size = 16 << 10;
+        self.options.target_file_size = 64 << 10;
+        self.options.block_cache_size = 1;
+        self.options.max_open_files = 64;
+        self.options.max_memory = 0;
+        for family in &mut self.family_options {
+            family.block_size = 128;
+            family.compression = Compression::None;
+        }
+        self.family_options.truncate(1);
+        self.keys = 300;
+        self.transactions += 8;
+        self.longest = 2_000;
         self.most_faults = 30;
         self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));
     }

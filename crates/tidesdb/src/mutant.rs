@@ -56,6 +56,7 @@ mutants! {
     // Tables.
     PaddingCounted: "padding counts as bytes of data blocks",
     ExtensionUnchecked: "the checksum of a footer's extension is not looked at",
+    FailedStretchTaken: "a block is taken from a read of several blocks that failed",
     ShortReadTaken: "a read that ended within its sectors counts as whole",
     // Recovery.
     ReplaySkipsFirst: "recovery takes the first commit after the flushed ones for a flushed one",
