@@ -172,7 +172,9 @@ impl<'a> KeyedBlock<'a> {
     #[inline]
     pub fn parse(data: &'a [u8]) -> Result<KeyedBlock<'a>, DecodeError> {
         let header: &[u8; HEADER_LEN] = data.first_chunk().ok_or(CUT_SHORT)?;
-        let [count, prefix, flags, reserved] = [0, 4, 8, 12].map(|at| u32_at(header, at).unwrap_or(0));
+        // Not by `map` of an array: the compiler calls the closure of each element.
+        let field = |at| u32_at(header, at).unwrap_or(0);
+        let (count, prefix, flags, reserved) = (field(0), field(4), field(8), field(12));
         if count == 0 || reserved != 0 {
             let is_later = reserved != 0;
             return Err(if is_later {
