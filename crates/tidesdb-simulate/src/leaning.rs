@@ -103,35 +103,33 @@ impl Program {
     /// Few rows in large blocks, and a cache of one entry.
     fn lean_to_reads_fail(&mut self) {
         self.options.write_buffer_size = 4 << 10;
-        self.options.block_cache_size = 1;
-        self.options.max_open_files = 64;
-        self.options.max_memory = 0;
-        for family in &mut self.family_options {
-            family.block_size = 4096;
-        }
-        self.family_options.truncate(1);
         self.clients = 3;
         self.keys = 30;
-        self.longest = 2_000;
         self.switch_one_in = 2;
-        self.most_faults = 30;
-        self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));
+        self.fail_reads_of_blocks(4096);
     }
 
     /// Many rows in the smallest blocks, and a cache of one entry.
     fn lean_to_long_reads_fail(&mut self) {
         self.options.write_buffer_size = 16 << 10;
         self.options.target_file_size = 64 << 10;
+        for family in &mut self.family_options {
+            family.compression = Compression::None;
+        }
+        self.keys = 300;
+        self.transactions += 8;
+        self.fail_reads_of_blocks(128);
+    }
+
+    /// One family with blocks of so many bytes, of which next to none is cached, and reads of tables fail.
+    fn fail_reads_of_blocks(&mut self, block_size: u32) {
         self.options.block_cache_size = 1;
         self.options.max_open_files = 64;
         self.options.max_memory = 0;
         for family in &mut self.family_options {
-            family.block_size = 128;
-            family.compression = Compression::None;
+            family.block_size = block_size;
         }
         self.family_options.truncate(1);
-        self.keys = 300;
-        self.transactions += 8;
         self.longest = 2_000;
         self.most_faults = 30;
         self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));

@@ -18,15 +18,35 @@ pub struct AlignedBuffer {
     total: usize,
 }
 
+/// The sectors around a range of a file.
+struct Sectors {
+    /// Bytes of one.
+    size: usize,
+    /// Bytes of the first before the range.
+    before: usize,
+    /// Bytes of all.
+    total: usize,
+}
+
+impl Sectors {
+    fn around(file: &dyn File, offset: u64, len: usize) -> Sectors {
+        let size = file.alignment().max(1);
+        let before = (offset % size as u64) as usize;
+        Sectors { size, before, total: (before + len).next_multiple_of(size) }
+    }
+}
+
 impl AlignedBuffer {
     /// Makes room for a read, so that [`AlignedBuffer::capacity`] tells of it before. The bytes of the last read go.
     pub fn make_room(&mut self, file: &dyn File, offset: u64, len: usize) {
+        self.make_room_for(&Sectors::around(file, offset, len));
+    }
+
+    fn make_room_for(&mut self, sectors: &Sectors) {
         (self.len, self.total) = (0, 0);
-        let sector = file.alignment().max(1);
-        let total = ((offset % sector as u64) as usize + len).next_multiple_of(sector);
-        let spare = sector - 1;
-        if self.memory.len() < total + spare {
-            self.memory.resize(total + spare, 0);
+        let spare = sectors.size - 1;
+        if self.memory.len() < sectors.total + spare {
+            self.memory.resize(sectors.total + spare, 0);
         }
     }
 
@@ -36,11 +56,10 @@ impl AlignedBuffer {
     /// # Errors
     /// `Corruption` if the file is shorter; I/O.
     pub fn read(&mut self, file: &dyn File, offset: u64, len: usize) -> Result<&[u8]> {
-        self.make_room(file, offset, len);
-        let sector = file.alignment().max(1);
-        let before = (offset % sector as u64) as usize;
+        let sectors = Sectors::around(file, offset, len);
+        self.make_room_for(&sectors);
+        let Sectors { size: sector, before, total } = sectors;
         let first = offset - before as u64;
-        let total = (before + len).next_multiple_of(sector);
         // Of memory that may have moved.
         let misplaced = self.memory.as_ptr() as usize % sector;
         let base = (sector - misplaced) % sector;

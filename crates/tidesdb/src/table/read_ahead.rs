@@ -41,8 +41,7 @@ pub(super) struct Window {
 impl Window {
     /// True if the block at `handle` is in memory.
     pub fn holds(&self, handle: BlockHandle) -> bool {
-        handle.offset >= self.start
-            && handle.end().is_some_and(|end| end <= self.start + self.buffer.bytes().len() as u64)
+        self.held(handle).is_some()
     }
 
     /// True if the block at `handle` lies in a stretch that could not be read.
@@ -53,7 +52,7 @@ impl Window {
     /// The stored bytes of the block at `handle`. If it is not in memory, reads `stretch`, which has it within, or, after an
     /// error, the block alone: a bad sector of another block is no error of this one.
     pub fn block(&mut self, table: &SsTable, handle: BlockHandle, stretch: BlockHandle) -> Result<&[u8]> {
-        let len = table.bounded(handle)?;
+        table.bounded(handle)?;
         if !self.holds(handle) {
             let stretch = if self.has_failed(handle) { handle } else { stretch };
             match self.read(table, stretch) {
@@ -67,8 +66,7 @@ impl Window {
                 done => done?,
             }
         }
-        let from = (handle.offset - self.start) as usize;
-        Ok(self.buffer.bytes().get(from..from + len).unwrap_or_default())
+        Ok(self.held(handle).unwrap_or_default())
     }
 
     fn read(&mut self, table: &SsTable, stretch: BlockHandle) -> Result<()> {
