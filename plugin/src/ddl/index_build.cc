@@ -17,28 +17,9 @@ namespace tidesdb {
 
 namespace {
 
-/* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
-constexpr ulonglong SORTS_IN_WRITE_BUFFER = 16;
-constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
-/* Entries that go to the engine in one call. */
-constexpr size_t ENTRIES_OF_A_WRITE = 32;
 /* Remaining changes are applied alongside the writers until they are so few, or so often. */
 constexpr ulonglong FEW_CHANGES = 2000;
 constexpr uint MOST_ROUNDS = 8;
-
-/* An entry carries its row's time of expiry through the sort, after its value. */
-void append_expiry(uint64_t expiry, ByteBuffer *value) {
-  if (expiry != 0) value->append(&expiry, sizeof(expiry));
-  value->append_byte(expiry != 0);
-}
-
-uint64_t cut_expiry(Slice *value) {
-  uint64_t expiry = 0;
-  if (value->data[--value->size] == 0) return 0;
-  value->size -= sizeof(expiry);
-  memcpy(&expiry, value->data + value->size, sizeof(expiry));
-  return expiry;
-}
 
 }  // namespace
 
@@ -54,15 +35,7 @@ int IndexBuild::View::open() {
 
 bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTLY; }
 
-int IndexBuild::sort_failed() const { return killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
-
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
-
-uint64_t IndexBuild::expiry_second() {
-  uint64_t lag = 0;
-  if (tidesdb_expiry_clock_lag(plugin.db, &lag) != TIDESDB_OK) lag = 0;
-  return static_cast<uint64_t>(time(nullptr)) + lag;
-}
 
 int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
   if (const int error = make_kinds()) return error;
@@ -113,12 +86,12 @@ int IndexBuild::make_kinds() {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s", MYF(0), why.c_str());
     return HA_ERR_GENERIC;
   }
-  const ulonglong memory =
-      std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / plan_.added.size());
-  for (const AlterPlan::AddedIndex &index : plan_.added) {
-    kinds_.push_back(IndexKind::make(altered_, index.key, primary_codec_.get()));
+  for (size_t i = 0; i < plan_.added.size(); i++) {
+    kinds_.push_back(IndexKind::make(altered_, plan_.added[i].key, primary_codec_.get()));
     if (!kinds_.back()) return HA_ERR_OUT_OF_MEM;
-    sorts_.emplace_back(new MergeSort(memory, [this] { return killed(); }));
+    EntryLoad::Owner owner{[this] { return killed(); }, [this](int status) { return fail(status); },
+                           [this, i](Slice key, Slice value) { return duplicate(i, key, value); }};
+    loads_.emplace_back(new EntryLoad(*kinds_.back(), plan_.added.size(), std::move(owner)));
   }
   return 0;
 }
@@ -189,10 +162,9 @@ int IndexBuild::read_rows() {
     if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
     for (size_t i = 0; i < plan_.added.size(); i++) {
       make_entries(i, primary_key, &entries);
-      for (EntrySet::Entry &entry : entries) {
-        append_expiry(row.expiry, &entry.value);
-        if (!sorts_[i]->add(entry.key.slice(), entry.value.slice())) return sort_failed();
-      }
+      for (const EntrySet::Entry &entry : entries)
+        if (const int error = loads_[i]->add(entry.key.slice(), entry.value.slice(), row.expiry))
+          return error;
     }
   }
   /* An expression may have ended with NULL because of that. */
@@ -211,71 +183,9 @@ int IndexBuild::write_entries(size_t index, Ingest *tables) {
   FamilyHandle family;
   int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
   if (status != TIDESDB_OK) return fail(status);
-  MergeSort &sort = *sorts_[index];
-  const bool few = sort.size() < least_of_tables();
-  if (!sort.begin_reading()) return sort_failed();
-  ChunkedLoad load;
-  if (few) status = load.begin(thd_);
-  const bool unique = kinds_[index]->is_unique();
-  ByteBuffer previous, bytes;
-  std::vector<tidesdb_op> writes;
-  struct Sizes {
-    size_t key, value;
-    uint64_t expiry;
-  };
-  std::vector<Sizes> sizes; /* of keys and values in `bytes` */
-  /* Rows that have expired, but not for everybody, are in nobody's way. */
-  const uint64_t now = expiry_second();
-  uint64_t previous_expiry = 0;
-  ulonglong entries = 0;
-  const auto write = [&] {
-    writes.clear();
-    const uchar *at = bytes.data();
-    for (const Sizes &size : sizes) {
-      writes.push_back(
-          {family.get(), {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, size.expiry});
-      at += size.key + size.value;
-    }
-    int written =
-        few ? load.write(writes.data(), writes.size()) : tables->add(plugin.db, writes.data(), writes.size());
-    bytes.clear();
-    sizes.clear();
-    if (few && written == TIDESDB_OK && load.is_full()) written = load.next_chunk();
-    return written;
-  };
-  while (status == TIDESDB_OK) {
-    Slice key, value;
-    bool found;
-    if (!sort.next(&key, &value, &found)) return sort_failed();
-    if (!found) break;
-    const uint64_t expiry = cut_expiry(&value);
-    if (++entries % ROWS_BETWEEN_LOOKS == 0 && killed()) return HA_ERR_ABORTED_BY_USER;
-    /* In the place of an entry of a row that has expired. */
-    const bool replaces = unique && entries > 1 && same_bytes(previous.slice(), key);
-    if (unique) {
-      if (replaces) {
-        if (has_expired(expiry, now)) continue;
-        /* The later of two entries counts. */
-        if (!has_expired(previous_expiry, now)) return duplicate(index, key, value);
-      }
-      previous.assign(key);
-      previous_expiry = expiry;
-    }
-    /* The entry before is not written yet: it may be replaced. */
-    if (replaces) {
-      bytes.truncate(bytes.size() - sizes.back().key - sizes.back().value);
-      sizes.pop_back();
-    } else if (sizes.size() == ENTRIES_OF_A_WRITE) {
-      status = write();
-    }
-    bytes.append(key);
-    bytes.append(value);
-    sizes.push_back({key.size, value.size, expiry});
-  }
-  if (status == TIDESDB_OK && !sizes.empty()) status = write();
-  if (status == TIDESDB_OK && few) status = load.finish();
-  sorts_[index].reset();
-  return status == TIDESDB_OK ? 0 : fail(status);
+  const int error = loads_[index]->write(thd_, family.get(), tables);
+  loads_[index].reset();
+  return error;
 }
 
 /* Two rows have this key of a unique index: the client is told, with the columns of one of them. */

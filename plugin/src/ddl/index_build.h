@@ -1,7 +1,6 @@
 /*
-  Filling the indexes that an ALTER adds: one pass over the rows, each index's entries sorted
-  (ddl/merge_sort.h) and written in their order. Those of large indexes become finished tables at once, past
-  log and memtable (tidesdb_ingest_begin()); few entries go through the log, in chunks.
+  Filling the indexes that an ALTER adds: one pass over the rows, each index's entries sorted and written in
+  their order (ddl/entry_load.h).
 
   The families are made under the name of the server's intermediate table (`#sql-alter-...`), which the
   server's log of definitions drops after a crash; the ALTER's commit gives them their names.
@@ -19,8 +18,8 @@
 #include <vector>
 
 #include "ddl/alter_plan.h"
+#include "ddl/entry_load.h"
 #include "ddl/row_log.h"
-#include "ddl/merge_sort.h"
 #include "key/key_codec.h"
 #include "row/row_codec.h"
 #include "row/virtual_columns.h"
@@ -81,10 +80,7 @@ class IndexBuild {
   int apply_row_log(ulonglong *changes);
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
-  int sort_failed() const;
   int fail(int status) const;
-  /* The second of the clock by which rows expire. */
-  static uint64_t expiry_second();
 
   THD *thd_;
   TABLE *altered_;
@@ -98,7 +94,7 @@ class IndexBuild {
   std::unique_ptr<RowReader> reader_;
   VirtualColumns virtual_columns_;
   std::vector<std::unique_ptr<IndexKind>> kinds_; /* by place in plan.added */
-  std::vector<std::unique_ptr<MergeSort>> sorts_;
+  std::vector<std::unique_ptr<EntryLoad>> loads_; /* as many */
 };
 
 }  // namespace tidesdb

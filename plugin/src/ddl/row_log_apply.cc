@@ -170,7 +170,7 @@ int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_ke
     bool other;
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
     /* A row that has expired, but not for everybody, is in nobody's way. */
-    if (other && has_expired(fresh_.expiry, expiry_second())) return 0;
+    if (other && has_expired(fresh_.expiry, expiry_second(plugin.db))) return 0;
     if (other) {
       /* The record still holds the row. */
       build_.virtual_columns_.complete(build_.plan_.added[index].key, build_.altered_->record[0]);

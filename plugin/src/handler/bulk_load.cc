@@ -6,21 +6,37 @@
 
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
+#include "errors.h"
+#include "store/store.h"
 
 #include "partition_info.h"
 
 namespace tidesdb {
+
+/* Tables in the making take memory for each partition. */
+constexpr uint MOST_LOADS_OF_TABLES = 16;
 
 BulkLoad::BulkLoad(ha_tidesdb *handler) : handler_(handler) {}
 
 int BulkLoad::begin() {
   /* Partitions are filled side by side. */
   const partition_info *partitions = handler_->table->part_info;
-  const uint beside = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
-  keys_.clear(handler_->table_share->keys + 1);
-  cursors_.resize(handler_->table_share->keys + 1);
-  const int status = load_.begin(handler_->table->in_use, beside);
+  beside_ = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
+  keys_.clear(rows_place() + 1);
+  cursors_.resize(rows_place() + 1);
+  const int status = load_.begin(handler_->table->in_use, beside_);
   return status == TIDESDB_OK ? 0 : handler_->fail(status);
+}
+
+uint BulkLoad::rows_place() const { return handler_->table_share->keys; }
+
+/* Asked with the first row: only then all of the statement is known. Entries of temporary tables are not as
+   those of a load. */
+bool BulkLoad::may_become_tables() const {
+  const ha_tidesdb &handler = *handler_;
+  return beside_ <= MOST_LOADS_OF_TABLES && !handler.is_temporary_ && !handler.inserts_.ignores_duplicates &&
+         handler.server_checked_keys_.empty() &&
+         !(handler.checks_foreign_keys() && handler.row_checks_->has_references());
 }
 
 int BulkLoad::next_chunk() {
@@ -34,9 +50,17 @@ void BulkLoad::reset_cursors() {
     if (cursor) tidesdb_cursor_reset(cursor.get());
 }
 
+tidesdb_txn *BulkLoad::reading_txn() {
+  if (way_ == Way::TABLES) {
+    const int error = end_tables();
+    if (failed_ == 0) failed_ = error;
+  }
+  return load_.txn();
+}
+
 int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate) {
   *duplicate = false;
-  if (keys_.is_above_all(place, key)) return 0;
+  if ((knows_greatest_entries_ || place == rows_place()) && keys_.is_above_all(place, key)) return 0;
   if (!cursors_[place]) {
     const int status = open_cursor(family, &cursors_[place]);
     if (status != TIDESDB_OK) return handler_->fail(status);
@@ -50,27 +74,58 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
   return 0;
 }
 
+int BulkLoad::refuse_duplicate(uint index) {
+  handler_->session_->set_duplicate_key(index);
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
 int BulkLoad::write(const uchar *record) {
   ha_tidesdb &handler = *handler_;
-  const TABLE_SHARE *share = handler.table_share;
+  if (failed_ != 0) return failed_;
+  if (way_ == Way::UNDECIDED && !may_become_tables()) way_ = Way::CHUNKS;
   if (!handler.has_primary_key())
     if (const int error = handler.next_row_number()) return error;
   handler.encode_primary(record, &handler.writer_.new_primary);
   handler.writer_.begin();
   handler.writer_.encode(*handler.row_codec_, record);
   handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
-                    handler.writer_.row_value.slice(), TIDESDB_PUT, false, share->primary_key);
+                    handler.writer_.row_value.slice(), TIDESDB_PUT, false, handler.table_share->primary_key);
+  if (way_ == Way::UNDECIDED && held_.size() + value_size(handler.writer_.ops()[0]) >= least_of_tables())
+    if (const int error = begin_tables()) return error;
+  if (way_ == Way::TABLES) {
+    if (keys_.is_above_all(rows_place(), handler.writer_.new_primary.slice())) return write_in_order(record);
+    if (const int error = end_tables()) return error;
+  }
+  return write_checked(record);
+}
+
+/* The row, and its entries, as a part of TABLES. */
+int BulkLoad::write_in_order(const uchar *record) {
+  ha_tidesdb &handler = *handler_;
+  const int status = tables_.add(plugin.db, handler.writer_.ops().data(), handler.writer_.ops().size());
+  if (status != TIDESDB_OK) return handler.fail(status);
+  for (uint i = 0; i < entries_.size(); i++) {
+    if (!entries_[i]) continue;
+    EntrySet &entries = handler.writer_.entries[i].after;
+    handler.make_entries(i, record, handler.writer_.new_primary.slice(), &entries);
+    for (const EntrySet::Entry &entry : entries)
+      if (const int error = entries_[i]->add(entry.key.slice(), entry.value.slice(), handler.writer_.expiry))
+        return error;
+  }
+  return handler.entries_may_be_cut_short() ? HA_ERR_ABORTED_BY_USER : 0;
+}
+
+/* The row, and its entries, in the transaction, after a look for duplicates. */
+int BulkLoad::write_checked(const uchar *record) {
+  ha_tidesdb &handler = *handler_;
   bool duplicate = false;
   if (handler.has_primary_key()) {
-    if (const int error = check_unique(share->keys, handler.open_table_->primary(),
+    if (const int error = check_unique(rows_place(), handler.open_table_->primary(),
                                        handler.writer_.new_primary.slice(), &duplicate))
       return error;
-    if (duplicate) {
-      handler.session_->set_duplicate_key(share->primary_key);
-      return HA_ERR_FOUND_DUPP_KEY;
-    }
+    if (duplicate) return refuse_duplicate(handler.table_share->primary_key);
   }
-  for (uint i = 0; i < share->keys; i++) {
+  for (uint i = 0; i < rows_place(); i++) {
     if (handler.is_primary(i)) continue;
     EntrySet &entries = handler.writer_.entries[i].after;
     handler.make_entries(i, record, handler.writer_.new_primary.slice(), &entries);
@@ -78,10 +133,7 @@ int BulkLoad::write(const uchar *record) {
       if (entry.decides) {
         if (const int error = check_unique(i, handler.open_table_->index(i), entry.key.slice(), &duplicate))
           return error;
-        if (duplicate) {
-          handler.session_->set_duplicate_key(i);
-          return HA_ERR_FOUND_DUPP_KEY;
-        }
+        if (duplicate) return refuse_duplicate(i);
       }
       handler.add_write(handler.open_table_->index(i), entry.key.slice(), entry.value.slice(), TIDESDB_PUT,
                         false, i);
@@ -91,13 +143,118 @@ int BulkLoad::write(const uchar *record) {
   if (handler.entries_may_be_cut_short()) return HA_ERR_ABORTED_BY_USER;
   const int status = load_.write(handler.writer_.ops().data(), handler.writer_.ops().size());
   if (status != TIDESDB_OK) return handler.fail(status);
+  if (way_ == Way::UNDECIDED) {
+    hold_writes();
+    return 0;
+  }
   return load_.is_full() ? next_chunk() : 0;
+}
+
+/* A row that went into the transaction may have to go into tables yet. */
+void BulkLoad::hold_writes() {
+  const RowWriter &writer = handler_->writer_;
+  for (size_t i = 0; i < writer.ops().size(); i++) {
+    const tidesdb_op &op = writer.ops()[i];
+    held_.append(op.key);
+    const size_t before = held_.size();
+    if (op.flags & TIDESDB_OP_PIECES) {
+      const auto *pieces = reinterpret_cast<const tidesdb_slice *>(op.value.data);
+      for (size_t piece = 0; piece < op.value.size; piece++) held_.append(pieces[piece]);
+    } else {
+      held_.append(op.value);
+    }
+    held_writes_.push_back(
+        {i == 0 ? rows_place() : writer.index_of(i), op.key.size, held_.size() - before, op.expiry});
+  }
+}
+
+/* What the transaction has becomes the begin of the tables, if its rows came in order. */
+int BulkLoad::begin_tables() {
+  ha_tidesdb &handler = *handler_;
+  ByteBuffer held;
+  std::vector<HeldWrite> writes;
+  std::swap(held, held_);
+  std::swap(writes, held_writes_);
+  way_ = Way::CHUNKS;
+  AscendingKeys order;
+  order.clear(1);
+  const uchar *at = held.data();
+  for (const HeldWrite &write : writes) {
+    if (write.index == rows_place() && !order.is_above_all(0, {at, write.key})) return next_chunk();
+    at += write.key + write.value;
+  }
+  reset_cursors();
+  int status = load_.forget_chunk();
+  if (status != TIDESDB_OK) return handler.fail(status);
+  way_ = Way::TABLES;
+  entries_.resize(rows_place());
+  for (uint i = 0; i < rows_place(); i++) {
+    if (handler.is_primary(i)) continue;
+    EntryLoad::Owner owner{[&handler] { return thd_kill_level(handler.table->in_use) >= THD_ABORT_SOFTLY; },
+                           [&handler](int failed) { return handler.fail(failed); },
+                           [this, i](Slice key, Slice value) { return report_duplicate(i, key, value); }};
+    entries_[i].reset(new EntryLoad(*handler.index_kinds_[i], size_t{beside_} * rows_place(), owner));
+  }
+  at = held.data();
+  for (const HeldWrite &write : writes) {
+    const Slice key{at, write.key}, value{at + write.key, write.value};
+    at += write.key + write.value;
+    if (write.index != rows_place()) {
+      if (const int error = entries_[write.index]->add(key, value, write.expiry)) return error;
+      continue;
+    }
+    const tidesdb_op row{handler.open_table_->primary(), key, value, TIDESDB_PUT, 0, write.expiry};
+    status = tables_.add(plugin.db, &row, 1);
+    if (status != TIDESDB_OK) return handler.fail(status);
+  }
+  return 0;
+}
+
+/* What was loaded can be read from now on. */
+int BulkLoad::end_tables() {
+  ha_tidesdb &handler = *handler_;
+  way_ = Way::CHUNKS;
+  knows_greatest_entries_ = false;
+  /* The row of a duplicate is read. */
+  int status = tables_.finish();
+  if (status != TIDESDB_OK) return handler.fail(status);
+  for (uint i = 0; i < entries_.size(); i++) {
+    if (!entries_[i]) continue;
+    const int error = entries_[i]->write(handler.table->in_use, handler.open_table_->index(i), &tables_);
+    entries_[i].reset();
+    if (error != 0) return error;
+  }
+  status = tables_.finish();
+  return status == TIDESDB_OK ? 0 : handler.fail(status);
+}
+
+/* The client is told of it here: nothing of the row is left when the server could ask. */
+int BulkLoad::report_duplicate(uint index, Slice key, Slice value) {
+  ha_tidesdb &handler = *handler_;
+  TABLE *const table = handler.table;
+  RowReader reader(*handler.row_codec_);
+  CursorHandle cursor;
+  Slice primary_key, row;
+  if (!reader.choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+  if (!handler.index_kinds_[index]->primary_key(key, value, &primary_key)) return HA_ERR_CRASHED;
+  int status = open_cursor(handler.open_table_->primary(), &cursor);
+  if (status == TIDESDB_OK)
+    status = tidesdb_cursor_get(cursor.get(), txn(), primary_key.data, primary_key.size, TIDESDB_READ_LATEST,
+                                &row);
+  if (status != TIDESDB_OK) return handler.fail(status);
+  if (!reader.read(primary_key, row, table->record[0])) return handler.undecodable_row(row);
+  handler.virtual_columns_.complete(index, table->record[0]);
+  print_keydup_error(table, &table->key_info[index], MYF(0));
+  return ERROR_IS_GIVEN;
 }
 
 /* CREATE TABLE ... SELECT leaves the table under its name; tables of an ALTER get theirs later. */
 int BulkLoad::finish() {
+  if (failed_ != 0) return failed_;
   reset_cursors();
   if (thd_kill_level(handler_->table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
+  if (way_ == Way::TABLES)
+    if (const int error = end_tables()) return error;
   int status = load_.finish();
   const std::string &name = handler_->open_table_->name();
   if (status == TIDESDB_OK && !is_renamed_when_filled(name))

@@ -258,7 +258,7 @@ int ha_tidesdb::lock_for_check(const uchar *key, key_part_map map, ha_rkey_funct
   return lock_key(family, buffers_.entry_key.slice());
 }
 
-tidesdb_txn *ha_tidesdb::reading_txn() const { return bulk_ ? bulk_->txn() : session_->txn(); }
+tidesdb_txn *ha_tidesdb::reading_txn() const { return bulk_ ? bulk_->reading_txn() : session_->txn(); }
 
 int ha_tidesdb::lock_for_read() {
   if (reads_latest()) return 0;

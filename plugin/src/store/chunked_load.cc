@@ -25,16 +25,12 @@ ulonglong least_of_tables() {
   return std::min(std::max(share, LEAST_OF_TABLES), MOST_IN_CHUNKS);
 }
 
-namespace {
-
 size_t value_size(const tidesdb_op &write) {
   if (!(write.flags & TIDESDB_OP_PIECES)) return write.value.size;
   const auto *pieces = reinterpret_cast<const tidesdb_slice *>(write.value.data);
   return std::accumulate(pieces, pieces + write.value.size, size_t{0},
                          [](size_t sum, const tidesdb_slice &piece) { return sum + piece.size; });
 }
-
-}  // namespace
 
 ChunkedLoad::~ChunkedLoad() {
   if (open_) tidesdb_txn_rollback(txn_.get());
@@ -73,6 +69,12 @@ int ChunkedLoad::write(const tidesdb_op *writes, size_t count) {
 
 int ChunkedLoad::next_chunk() {
   const int status = commit_chunk();
+  return status == TIDESDB_OK ? begin_chunk() : status;
+}
+
+int ChunkedLoad::forget_chunk() {
+  open_ = false;
+  const int status = tidesdb_txn_rollback(txn_.get());
   return status == TIDESDB_OK ? begin_chunk() : status;
 }
 

@@ -15,6 +15,9 @@ namespace tidesdb {
    more than the way through log and memtable. */
 ulonglong least_of_tables();
 
+/* Bytes of the value, in one piece or in many. */
+size_t value_size(const tidesdb_op &write);
+
 class ChunkedLoad {
  public:
   ChunkedLoad() = default;
@@ -28,6 +31,8 @@ class ChunkedLoad {
   int write(const tidesdb_op *writes, size_t count);
   /* Commits the chunk and begins another: when is_full(), without cursors that read in it. */
   int next_chunk();
+  /* Rolls the chunk back and begins another, without cursors that read in it. */
+  int forget_chunk();
   int finish();
 
   bool is_full() const { return bytes_ >= chunk_bytes_; }

@@ -16,6 +16,12 @@ int family_record(const tidesdb_family *family, std::vector<uint8_t> *record) {
   return status;
 }
 
+uint64_t expiry_second(tidesdb_db *db) {
+  uint64_t lag = 0;
+  if (tidesdb_expiry_clock_lag(db, &lag) != TIDESDB_OK) lag = 0;
+  return static_cast<uint64_t>(time(nullptr)) + lag;
+}
+
 static int remember_name(void *context, tidesdb_slice name) {
   static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data),
                                                                  name.size);

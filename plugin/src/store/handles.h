@@ -57,6 +57,9 @@ inline int create_txn(tidesdb_db *db, TxnHandle *txn) {
 /* The record that stands with a family in the dictionary. */
 int family_record(const tidesdb_family *family, std::vector<uint8_t> *record);
 
+/* The second of the clock by which rows expire. */
+uint64_t expiry_second(tidesdb_db *db);
+
 /* Names of the families that start with `prefix`, in order. */
 int list_families(tidesdb_db *db, const std::string &prefix, std::vector<std::string> *names);
 

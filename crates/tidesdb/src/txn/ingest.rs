@@ -124,7 +124,7 @@ impl Ingest {
     /// # Errors
     /// `InvalidArgument` for a family with entries, or with deleted ones that no merge has dropped yet;
     /// `Duplicate` for a key added before, perhaps only by [`Ingest::finish`]; `NoSuchFamily`, those of a wait
-    /// for a lock, `Interrupted`. After `Deadlock`, `DiskFull` and `Io` the load can only be dropped.
+    /// for a lock, `Interrupted`; `TooLittleMemory` for an entry that no transaction could write. After `Deadlock`, `DiskFull` and `Io` the load can only be dropped.
     pub fn add(&mut self, family: &Arc<Family>, key: &[u8], value: Pieces<'_>, expiry: u64) -> Result<()> {
         self.check_usable()?;
         check_key(key)?;
@@ -141,6 +141,8 @@ impl Ingest {
         if before == Some(key) || (!load.sorted && self.unsorted.get(family.id(), key).is_some()) {
             return Err(Error::Duplicate);
         }
+        let is_large = value.len() > self.store.live.spill_bound();
+        let _memory = is_large.then(|| self.store.take_for_row(value.len())).transpose()?;
         load.sorted &= before.is_none_or(|before| before < key);
         // A panic counts, too.
         self.failed = true;
@@ -456,6 +458,33 @@ mod tests {
         let version = db.store().versions.current();
         let levels = version.family(family.id()).expect("it has tables");
         (levels.l0.len(), levels.levels.iter().map(|level| level.tables().len()).sum())
+    }
+
+    /// A transaction could never change it.
+    #[test]
+    fn an_entry_beyond_the_bound_on_memory_is_refused_and_the_load_goes_on() {
+        let disk = FaultyDisk::new(1);
+        let options = Options {
+            write_buffer_size: 64 << 10,
+            max_memory: 4 << 20,
+            block_cache_size: 1 << 20,
+            compaction_threads: 0,
+            ..Options::default()
+        };
+        let db = Db::open_on(disk.shared(), Path::new("/s"), options, None).expect("opens");
+        let family = db.create_family(b"a", FamilyOptions::default()).expect("creates");
+        let mut loading = db.ingest(IngestOptions { unlocked: true }).expect("begins");
+        let (large, too_large) = (vec![1; 1 << 20], vec![2; 3 << 20]);
+        loading.add(&family, b"1", Pieces::new(&large, &[]), 0).expect("there is room");
+        let refused = loading.add(&family, b"2", Pieces::new(&too_large, &[]), 0);
+        assert!(matches!(refused, Err(Error::TooLittleMemory { .. })), "{refused:?}");
+        loading.add(&family, b"3", Pieces::new(&large, &[]), 0).expect("the memory is free again");
+        loading.finish().expect("finishes");
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        assert_eq!(txn.get(&family, b"2", ReadMode::Latest).expect("reads"), None);
+        assert_eq!(txn.get(&family, b"3", ReadMode::Latest).expect("reads"), Some(large));
+        txn.rollback().expect("rolls back");
     }
 
     /// Rows written between the last look and the commit, and in the same step before a restart: the tables

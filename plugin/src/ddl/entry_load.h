@@ -1,0 +1,50 @@
+/*
+  The entries of one index, for rows in any order: sorted (ddl/merge_sort.h), then written in the order of
+  their keys. Many become finished tables at once, past log and memtable (tidesdb_ingest_begin()); few go
+  through the log, in chunks.
+*/
+#ifndef TIDESDB_DDL_ENTRY_LOAD_H
+#define TIDESDB_DDL_ENTRY_LOAD_H
+
+#include <functional>
+
+#include "ddl/merge_sort.h"
+#include "key/index_kind.h"
+#include "key/sql_headers.h"
+#include "store/handles.h"
+
+namespace tidesdb {
+
+class EntryLoad {
+ public:
+  /* How its owner answers. All but killed() make an error for the server. */
+  struct Owner {
+    std::function<bool()> killed;
+    std::function<int(int)> failed; /* of the engine's status */
+    /* Two rows have this key of a unique index; the entry is of one of them. */
+    std::function<int(Slice key, Slice value)> duplicate;
+  };
+
+  /* `loads`: so many divide the memory for sorting. */
+  EntryLoad(const IndexKind &kind, size_t loads, Owner owner);
+  EntryLoad(const EntryLoad &) = delete;
+  EntryLoad &operator=(const EntryLoad &) = delete;
+
+  /* Both return 0 or an error for the server; the client may have been told more. */
+
+  /* `expiry`: the second in which the entry's row expires; 0: it does not. */
+  int add(Slice key, Slice value, uint64_t expiry);
+  /* After the last add(): once. The entries are there when `tables` is finished. */
+  int write(THD *thd, tidesdb_family *family, Ingest *tables);
+
+ private:
+  int sort_failed() const { return owner_.killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
+
+  const IndexKind &kind_;
+  const Owner owner_;
+  MergeSort sort_;
+  ByteBuffer value_;
+};
+
+}  // namespace tidesdb
+#endif
