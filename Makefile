@@ -164,7 +164,7 @@ simulate: ## the whole engine under a deterministic scheduler and on a faulty di
 	@$(call say,simulating programs of transactions and crashes (a minute from nothing and half a minute))
 	cargo run --release -p tidesdb-simulate -- --seeds $(SEEDS) $(if $(FROM),--from $(FROM)) $(if $(CUT),--cut $(CUT))
 
-mutants: ## faults planted in the engine, each found by a seed of the simulation or by a model of loom: [SEEDS=n] [ONLY=name]
+mutants: ## faults planted in the engine, each found by a seed of the simulation or by a model of loom: [SEEDS=n] [ONLY=name,name]
 	@$(call say,looking for planted faults (ten minutes))
 	cargo run --release -p tidesdb-simulate --features mutants -- --mutants --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),20000) $(if $(ONLY),--only $(ONLY))
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tidesdb_simulated::{Mutant, MUTANTS, VARIABLE};
 
@@ -19,39 +19,55 @@ const LOOM: [(Mutant, &str); 7] = [
     (Mutant::FailedFlightStays, "cache::single_flight"),
 ];
 
-/// How a fault was noticed; `Err`: it was not.
-type Answer = Result<String, String>;
+/// How a fault was noticed: for the table, and what went wrong.
+struct Found {
+    by: String,
+    what: String,
+}
 
-/// Looks for every fault; prints a table.
+/// `Err`: it was not noticed, or nobody could look.
+type Answer = Result<Found, String>;
+
+/// Looks for every fault, or for those named in `only`, with commas between them. Prints each when it is found or given up,
+/// and at the end the table of `docs/mutants.md`.
 pub fn find_all(from: u64, seeds: u64, only: Option<&str>) -> ExitCode {
-    let wanted = |mutant: Mutant| only.is_none_or(|only| format!("{mutant:?}") == only);
+    let wanted =
+        |mutant: Mutant| only.is_none_or(|only| only.split(',').any(|name| name == format!("{mutant:?}")));
     let mutants: Vec<_> = MUTANTS.iter().filter(|(mutant, _)| wanted(*mutant)).collect();
-    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some((mutant, fault)) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let model = LOOM.iter().find(|(known, _)| known == mutant);
-            let answer = match model {
-                Some((_, model)) => by_loom(*mutant, model),
-                None => by_seeds(*mutant, from, seeds),
-            };
-            let (sign, how) = match answer {
-                Ok(how) => (' ', how),
-                Err(how) => {
-                    missed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{mutant:?}"));
-                    ('!', how)
-                }
-            };
-            println!("{sign} {:24} {fault}\n      {how}", format!("{mutant:?}"));
-        }
+    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some((mutant, fault)) = mutants.get(at) else { return };
+        let answer = match LOOM.iter().find(|(known, _)| known == mutant) {
+            Some((_, model)) => by_loom(*mutant, model),
+            None => by_seeds(*mutant, from, seeds),
+        };
+        let (sign, how) = match &answer {
+            Ok(found) => (' ', &found.what),
+            Err(how) => ('!', how),
+        };
+        println!("{sign} {:24} {fault}\n      {how}", format!("{mutant:?}"));
+        answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
     };
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(work);
         }
     });
-    let missed = missed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_by_key(|(at, _)| *at);
+    let mut missed = Vec::new();
+    println!("\n| fault | seed | what it does |\n|---|---|---|");
+    for (at, answer) in answers {
+        let (mutant, fault) = mutants[at];
+        let by = answer.map(|found| found.by).unwrap_or_else(|_| {
+            missed.push(format!("{mutant:?}"));
+            "not found".into()
+        });
+        println!("| `{mutant:?}` | {by} | {fault} |");
+    }
     let names = if missed.is_empty() { String::new() } else { format!(": {}", missed.join(", ")) };
-    println!("mutants: {} found, {} not found{names}", mutants.len() - missed.len(), missed.len());
+    println!("\nmutants: {} found, {} not found{names}", mutants.len() - missed.len(), missed.len());
     ExitCode::from(u8::from(!missed.is_empty() || mutants.is_empty()))
 }
 
@@ -69,27 +85,37 @@ fn by_seeds(mutant: Mutant, from: u64, seeds: u64) -> Answer {
     let last = lines.into_iter().flatten().map_while(Result::ok).last().unwrap_or_default();
     let ended = child.wait().map_err(|error| format!("no end: {error}"))?;
     let last = last.split("; again: ").next().unwrap_or_default().replace(": FAILED", "");
+    let seed = last.trim_start_matches("seed ").split(':').next().unwrap_or_default().to_string();
     match ended.success() {
         true => Err(format!("not found by {seeds} seeds from {from} on")),
-        false if ended.code() == Some(1) => Ok(last),
-        false => Ok(format!("{last}: the process died ({ended})")),
+        false if ended.code() == Some(1) => Ok(Found { by: seed, what: last }),
+        false => Ok(Found { by: seed, what: format!("{last}: the process died ({ended})") }),
     }
 }
 
-/// A model fails.
-fn by_loom(mutant: Mutant, model: &str) -> Answer {
+/// Tests of models by their names, with a fault or without one; whether they pass.
+fn models_pass(planted: Option<Mutant>, names: &[&str]) -> Result<bool, String> {
     let cargo = std::env::var("CARGO").map_err(|_| "cargo run starts this program where models are asked")?;
-    let test = |planted: Option<Mutant>, arguments: &[&str]| {
-        let mut command = Command::new(&cargo);
-        command.args(["test", "--quiet", "-p", "tidesdb-loom", "--features", "mutants"]).args(arguments);
-        command.env_remove(VARIABLE).envs(planted.map(|mutant| (VARIABLE, format!("{mutant:?}"))));
-        command.output().map_err(|error| format!("cargo does not start: {error}"))
-    };
-    if !test(None, &["--no-run"])?.status.success() {
-        return Err("the models do not build".into());
+    let mut command = Command::new(&cargo);
+    command.args(["test", "--quiet", "-p", "tidesdb-loom", "--features", "mutants", "--"]).args(names);
+    command.env_remove(VARIABLE).envs(planted.map(|mutant| (VARIABLE, format!("{mutant:?}"))));
+    let ended = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
+    Ok(ended.status.success())
+}
+
+/// A model fails, and passes without the fault.
+fn by_loom(mutant: Mutant, model: &str) -> Answer {
+    static SOUND: OnceLock<Result<bool, String>> = OnceLock::new();
+    let sound = SOUND.get_or_init(|| {
+        let mut names = LOOM.map(|(_, model)| model).to_vec();
+        names.dedup();
+        models_pass(None, &names)
+    });
+    if !sound.clone()? {
+        return Err("the models do not build, or fail without a fault".into());
     }
-    match test(Some(mutant), &["--", model])?.status.success() {
+    match models_pass(Some(mutant), &[model])? {
         true => Err(format!("not found by loom's model {model}")),
-        false => Ok(format!("loom, {model}")),
+        false => Ok(Found { by: format!("loom, `{model}`"), what: format!("loom, {model}") }),
     }
 }
