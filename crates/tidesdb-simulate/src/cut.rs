@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use crate::program::Work;
+use crate::work::Work;
 
 /// Longest search.
 const LONGEST: Duration = Duration::from_secs(60);

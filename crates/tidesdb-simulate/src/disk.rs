@@ -13,6 +13,9 @@ use tidesdb_simulated::Result;
 use crate::faults::Faults;
 use crate::host::{SimulatedClock, SimulatedRandom};
 
+/// The store's directory.
+pub const DIR: &str = "/store";
+
 /// A call waits for the disk in one of so many cases: then all who can go on do.
 const SLOW_ONE_IN: u64 = 16;
 

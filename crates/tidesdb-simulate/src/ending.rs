@@ -6,8 +6,8 @@ use tidesdb_simulated::SyncMode;
 use crate::branches::Stage;
 use crate::client::Client;
 use crate::events::hit;
-use crate::leaning::Leaning;
 use crate::model::Commit;
+use crate::program::Leaning;
 use crate::world::sleep_below;
 
 /// The way to an end.

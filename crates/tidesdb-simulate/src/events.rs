@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidesdb_simulated::internal::io::faulty::{Failure, Op};
 
-use crate::faults::Area;
+use crate::area::Area;
 
 /// Kinds of events of clients, upkeep and crashes.
 const KINDS: &[&str] = &[

@@ -3,40 +3,10 @@
 use tidesdb_simulated::internal::io::faulty::Op;
 use tidesdb_simulated::{Compression, SyncMode};
 
-use crate::faults::{Area, Mood};
-use crate::program::Program;
+use crate::area::Area;
+use crate::faults::Mood;
+use crate::program::{Leaning, Program};
 use crate::random::Random;
-
-/// See the module's comment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Leaning {
-    /// Nothing.
-    None,
-    /// Nearly all transactions are prepared and rolled back: the log grows, and memtables do not.
-    Undone,
-    /// Small flushes come in turn, over a large level.
-    Piled,
-    /// Records of the log go on in the next segment, and calls on the log fail: also in the midst of a record.
-    LogFails,
-    /// Several clients miss the same few blocks, and reads of tables fail.
-    ReadsFail,
-    /// Scans and merges read many small blocks at once, and reads of tables fail.
-    LongReadsFail,
-}
-
-impl Leaning {
-    /// That of a program: one in eight has any.
-    pub fn of(random: &mut Random) -> Leaning {
-        match random.below(40) {
-            0 => Leaning::Undone,
-            1 => Leaning::Piled,
-            2 => Leaning::LogFails,
-            3 => Leaning::ReadsFail,
-            4 => Leaning::LongReadsFail,
-            _ => Leaning::None,
-        }
-    }
-}
 
 impl Program {
     /// With the options and sizes that its leaning needs.

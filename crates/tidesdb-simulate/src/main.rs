@@ -3,6 +3,7 @@
 //!
 //! Exit status 1: a seed failed, or a planted fault was not found; 2: the arguments are wrong.
 
+mod area;
 mod backups;
 mod branches;
 mod client;
@@ -33,15 +34,16 @@ mod run;
 mod shares;
 mod watch;
 mod watcher;
+mod work;
 mod world;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use cut::Cut;
 use program::Program;
+use shares::Sums;
 
 const USAGE: &str =
     "usage: tidesdb-simulate [--seeds N] [--from SEED] [--cut PARTS] [--json] [--first] [--mutants [--only NAME]]";
@@ -112,26 +114,6 @@ fn main() -> ExitCode {
 fn again(seed: u64, cut: &Cut) -> String {
     let cut = if cut.is_empty() { String::new() } else { format!(" CUT={cut}") };
     format!("make simulate SEEDS=1 FROM={seed}{cut}")
-}
-
-/// Counts of a run.
-#[derive(Default)]
-struct Sums {
-    done: u64,
-    failed: u64,
-    steps: u64,
-    events: BTreeMap<String, u64>,
-}
-
-impl Sums {
-    fn add(&mut self, other: Sums) {
-        self.done += other.done;
-        self.failed += other.failed;
-        self.steps += other.steps;
-        for (kind, times) in other.events {
-            *self.events.entry(kind).or_default() += times;
-        }
-    }
 }
 
 /// Runs the seeds in this process; with `first`, until one fails.

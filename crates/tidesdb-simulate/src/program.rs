@@ -9,73 +9,40 @@ use crate::client::MOST_STATEMENTS;
 use crate::cut::{shrink, Cut, Part};
 use crate::faults::Mood;
 use crate::formats::Formats;
-use crate::leaning::Leaning;
 use crate::options::{family_options, store_options};
 use crate::owner::Memory;
 use crate::random::Random;
+use crate::work::{Amount, Work};
 
-/// A kind of work alongside the clients.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Work {
-    /// Changes of the dictionary.
-    Changes,
-    /// Families that are filled without locks.
-    Loads,
-    /// Backups, restored and opened.
-    Backups,
-    /// Snapshots held long.
-    Watchers,
-    /// Changes of options.
-    Settings,
-    /// Clocks that jump.
-    Clocks,
-    /// Decisions of what others left.
-    Decisions,
+/// An event that a program makes more of than others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaning {
+    /// Nothing.
+    None,
+    /// Nearly all transactions are prepared and rolled back: the log grows, and memtables do not.
+    Undone,
+    /// Small flushes come in turn, over a large level.
+    Piled,
+    /// Records of the log go on in the next segment, and calls on the log fail: also in the midst of a record.
+    LogFails,
+    /// Several clients miss the same few blocks, and reads of tables fail.
+    ReadsFail,
+    /// Scans and merges read many small blocks at once, and reads of tables fail.
+    LongReadsFail,
 }
 
-impl Work {
-    /// All kinds.
-    pub const ALL: [Work; 7] = [
-        Work::Changes,
-        Work::Loads,
-        Work::Backups,
-        Work::Watchers,
-        Work::Settings,
-        Work::Clocks,
-        Work::Decisions,
-    ];
-
-    /// Its name in a list of parts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Work::Changes => "changes",
-            Work::Loads => "loads",
-            Work::Backups => "backups",
-            Work::Watchers => "watchers",
-            Work::Settings => "settings",
-            Work::Clocks => "clocks",
-            Work::Decisions => "decisions",
+impl Leaning {
+    /// That of a program: one in eight has any.
+    pub fn of(random: &mut Random) -> Leaning {
+        match random.below(40) {
+            0 => Leaning::Undone,
+            1 => Leaning::Piled,
+            2 => Leaning::LogFails,
+            3 => Leaning::ReadsFail,
+            4 => Leaning::LongReadsFail,
+            _ => Leaning::None,
         }
     }
-
-    /// Whether it ends with an error where a call fails, and would be of no use.
-    pub fn needs_sound_disk(self) -> bool {
-        matches!(self, Work::Backups | Work::Decisions)
-    }
-
-    /// The kind with this name.
-    pub fn by_name(name: &str) -> Option<Work> {
-        Work::ALL.into_iter().find(|work| work.name() == name)
-    }
-}
-
-/// How much of each kind of work there is: so many workers, and so much for each; without workers none.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Amount {
-    /// Coroutines.
-    pub workers: u64,
-    /// Of each.
-    pub rounds: u64,
 }
 
 /// See the module's comment.

@@ -8,11 +8,11 @@ use tidesdb_simulated::internal::io::faulty::{Crash, Op};
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::Error;
 
+use crate::disk::DIR;
 use crate::events::hit;
 use crate::faults::{Faults, Mood};
 use crate::formats;
 use crate::random::Random;
-use crate::run::DIR;
 
 /// Calls of an opening, about: a death later meets a store that is open.
 const CALLS: u64 = 150;

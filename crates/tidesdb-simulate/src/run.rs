@@ -10,6 +10,7 @@ use tidesdb_simulated::internal::io::faulty::{Crash, Op};
 use tidesdb_simulated::internal::io::FaultyDisk;
 use tidesdb_simulated::{simulation, Error, FormatVersion, Options, SyncMode};
 
+use crate::area::Area;
 use crate::backups::Keeper;
 use crate::branches::Branches;
 use crate::client::Client;
@@ -17,21 +18,18 @@ use crate::closing::{close, settle, Promises};
 use crate::coordinator::{check_locks, decide_some};
 use crate::cut::Part;
 use crate::ddl::{change, Changer};
-use crate::disk::SwitchingDisk;
+use crate::disk::{SwitchingDisk, DIR};
 use crate::events::{self, hit};
-use crate::faults::{Area, Faults, Mood, Occasion};
+use crate::faults::{Faults, Mood, Occasion};
 use crate::formats::{self, Formats};
 use crate::history::{History, Owed};
-use crate::leaning::Leaning;
 use crate::load::Loader;
 use crate::owner::{self, Memory};
-use crate::program::{Amount, Program, Work};
+use crate::program::{Leaning, Program};
 use crate::random::Random;
+use crate::work::{Amount, Work};
 use crate::world::{content_of, sleep_below, CertainMode, Views, World};
 use crate::{clocks, coordinator, host, options, recovery, watcher};
-
-/// The store's directory.
-pub const DIR: &str = "/store";
 
 /// The first that went wrong.
 type Wrong = Arc<Mutex<Option<String>>>;

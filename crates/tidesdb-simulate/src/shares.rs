@@ -1,16 +1,39 @@
 //! A run in several processes, one for each processor. Coroutines have one thread, and what the engine shares in a
 //! process (contexts of compression) has locks that only they know how to wait for.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::Sums;
-
 /// Seeds of a process.
 const SHARE: u64 = 250;
+
+/// Counts of a run.
+#[derive(Default)]
+pub struct Sums {
+    /// Programs.
+    pub done: u64,
+    /// Those that went wrong.
+    pub failed: u64,
+    /// Of coroutines.
+    pub steps: u64,
+    /// By kind.
+    pub events: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.done += other.done;
+        self.failed += other.failed;
+        self.steps += other.steps;
+        for (kind, times) in other.events {
+            *self.events.entry(kind).or_default() += times;
+        }
+    }
+}
 
 /// Runs the seeds; each failure is told when it comes.
 pub fn run(from: u64, seeds: u64) -> Sums {
