@@ -110,6 +110,9 @@ fn check_idle(db: &Db, sound: bool) -> Result<(), String> {
     if left != [0; 3] {
         return Err(format!("memory is counted for nobody: {memory:?}"));
     }
+    if let Some(left) = db.store().counted_for_transactions().iter().find(|(_, count)| *count != 0) {
+        return Err(format!("memory is counted for no transaction: {left:?}"));
+    }
     if !sound {
         // Tables of families that a failing edit did not drop go with the next opening.
         return Ok(());

@@ -117,6 +117,13 @@ mutants! {
     SavepointKeepsChanges: "a rollback to a savepoint undoes nothing",
     StatementKeepsChanges: "a failed statement's changes stay",
     RollbackKeepsRuns: "a rollback undoes nothing in runs",
+    // Prepared transactions.
+    PreparedUnlocked: "a prepare gives back the locks that must stay to the decision",
+    RecoveredUnlocked: "recovery gives prepared transactions no locks",
+    // Memory.
+    BatchGivenBackTwice: "the end of a transaction gives the memory of its changes back twice",
+    PartGivenBackTwice: "the changes of a commit under way leave their count of memory twice",
+    RowGivenBackTwice: "the memory for writing a large row is given back twice",
     // Locks.
     WriteWithoutLock: "a change takes no lock on its key",
     SecondExclusive: "an exclusive lock is granted next to others",

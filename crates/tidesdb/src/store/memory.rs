@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::memory_gauge::SORTS;
+use crate::mutant::{self, Mutant};
 use crate::options::live::LiveOptions;
 use crate::store::Store;
 use crate::sync::Mutex;
@@ -202,6 +203,17 @@ impl Store {
         self.memory_bound.shortage.store(shortage as u8, Relaxed);
     }
 
+    /// Memory counted for transactions and for large rows, in accounts without a public figure. 0 while none is open.
+    #[cfg(simulation)]
+    pub fn counted_for_transactions(&self) -> [(&'static str, u64); 4] {
+        [
+            ("bytes of commits under way", self.stats.committing_bytes.load(Relaxed)),
+            ("bytes of undecided transactions", self.stats.undecided_bytes.load(Relaxed)),
+            ("large batches", self.stats.large_batches.load(Relaxed)),
+            ("bytes for large rows", *self.memory_bound.rows.lock()),
+        ]
+    }
+
     /// Before a compaction: waits while memory is short, for a few seconds at most.
     pub(crate) fn wait_for_memory(&self, closing: &AtomicBool) {
         if self.memory_bound.shortage() < Shortage::Background {
@@ -271,6 +283,10 @@ impl Drop for RowMemory {
     fn drop(&mut self) {
         if self.bytes > 0 {
             *self.store.memory_bound.rows.lock() -= self.bytes;
+            if mutant::is(Mutant::RowGivenBackTwice) {
+                let mut rows = self.store.memory_bound.rows.lock();
+                *rows = rows.wrapping_sub(self.bytes);
+            }
             self.store.resize_cache();
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lock::{AdvisoryLock, LockOwner, Mode, Policy, TableMode};
+use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::commit_batch::CommitBatch;
 use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
@@ -71,6 +72,9 @@ impl Transactions {
             }
             for range in &ranges {
                 self.locks.restore_range(&owner, range)?;
+            }
+            if mutant::is(Mutant::RecoveredUnlocked) {
+                self.locks.unlock_all(&owner);
             }
             owner.set_written(batch.len() as u64);
             let bytes = prepare_bytes(&head, &batch);

@@ -60,6 +60,9 @@ impl Transaction {
             }
             self.decision.prepared = Some(prepared);
             self.decision.xid.extend_from_slice(xid.unwrap_or_default());
+            if mutant::is(Mutant::PreparedUnlocked) && xid.is_some() {
+                self.transactions.locks.unlock_all(&self.owner);
+            }
         }
         self.phase = TransactionPhase::Prepared;
         self.published.entry.prepared();
@@ -84,6 +87,9 @@ impl Transaction {
             self.batch.clear();
             self.count(bytes);
             self.published.set_part(&self.store, Part::Undecided);
+            if mutant::is(Mutant::PreparedUnlocked) {
+                self.transactions.locks.unlock_all(&self.owner);
+            }
             if self.decision.has_files {
                 // The transaction's own runs, where `prepare` made others of them.
                 self.store.unlink_unused();

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::mutant::{self, Mutant};
 use crate::store::pressure::LARGE_BATCH;
 use crate::store::Store;
 use crate::txn::transaction_list::Registered;
@@ -74,6 +75,9 @@ impl Published {
             // Wraps where it shrinks: the sum is right.
             let more = (size as u64).wrapping_sub(self.counted as u64);
             store.stats.batch_bytes.fetch_add(more, Ordering::Relaxed);
+            if mutant::is(Mutant::BatchGivenBackTwice) && size == 0 {
+                store.stats.batch_bytes.fetch_add(more, Ordering::Relaxed);
+            }
             if let Some(counter) = self.part.counter(store) {
                 counter.fetch_add(more, Ordering::Relaxed);
             }
@@ -113,6 +117,9 @@ impl Published {
             let bytes = self.counted as u64;
             if let Some(left) = self.part.counter(store) {
                 left.fetch_sub(bytes, Ordering::Relaxed);
+                if mutant::is(Mutant::PartGivenBackTwice) {
+                    left.fetch_sub(bytes, Ordering::Relaxed);
+                }
             }
             if let Some(entered) = part.counter(store) {
                 entered.fetch_add(bytes, Ordering::Relaxed);
