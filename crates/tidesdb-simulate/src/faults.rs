@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidesdb_simulated::internal::io::faulty::{Failure, Op};
-use tidesdb_simulated::Error;
+use tidesdb_simulated::{simulation, Error};
 
 use crate::area::Area;
 use crate::events;
@@ -58,6 +58,8 @@ pub enum Occasion {
     Call,
     /// Before such a call for a part of the store.
     CallOf(Op, Area),
+    /// Before a call while others stand still in the midst of a long one.
+    Halfway,
     /// After the answer to a commit.
     Answer,
 }
@@ -158,6 +160,7 @@ impl Faults {
         self.come(|occasion| match occasion {
             Occasion::Call => true,
             Occasion::CallOf(of, area) => of == op && area == Area::of(path),
+            Occasion::Halfway => simulation::is_any_halfway(),
             Occasion::Answer => false,
         });
     }

@@ -234,13 +234,14 @@ impl Program {
         let crashed = Arc::new(Mutex::new(None));
         let Some(crash) = self.crash.filter(|_| !self.cut.has(Part::Crash)) else { return crashed };
         let mut random = Random::new(self.seed, 2);
-        let (occasion, most) = match random.below(6) {
+        let (occasion, most) = match random.below(7) {
             // The shortest time between an answer and the loss of what it rests on.
             0 | 1 => (Occasion::Answer, 1 << random.below(7)),
             // Before or amid what makes an edit count.
             2 => {
                 (Occasion::CallOf(random.pick(&[Op::Write, Op::Sync]), Area::Manifest), 1 << random.below(6))
             }
+            3 => (Occasion::Halfway, 1 << random.below(8)),
             _ => (Occasion::Call, 1 << (2 + random.below(11))),
         };
         let (disk, told, left) = (disk.clone(), Arc::clone(&world.faults), Arc::clone(&crashed));

@@ -58,6 +58,11 @@ mod os {
     #[inline(always)]
     pub(crate) fn point() {}
 
+    /// A place inside a long call, by its name: the simulation counts it, and others may go on for a while before the caller
+    /// does.
+    #[inline(always)]
+    pub(crate) fn stage(_name: &'static str) {}
+
     /// Tells the simulation of an event, and nobody else.
     #[inline(always)]
     pub(crate) fn note(_kind: &'static str) {}

@@ -63,6 +63,7 @@ use crate::host::HashMap;
 use crate::io::{Disk, OpenMode};
 use crate::options::LogLevel;
 use crate::store::Store;
+use crate::sync::stage;
 use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
 use crate::version::manifest::{self, ManifestWriter};
@@ -310,6 +311,7 @@ impl Backup {
 
         let home = self.to.join(STORE);
         for segment in segments {
+            stage("stage: backup, before a log file");
             let from = segment_path(&self.store.dir, segment.number);
             let to = segment_path(&home, segment.number);
             self.files.push(to.clone());
@@ -320,6 +322,7 @@ impl Backup {
         let mut by_file = point.tables_by_file();
         for &(number, len) in &tables {
             watch.check()?;
+            stage("stage: backup, before a table file");
             let of_file = by_file.remove(&number).unwrap_or_default();
             match self.take_table(&mut copier, number, len, &of_file, watch) {
                 Err(error) if self.without_damaged && self.is_of_table(&error, number) => {
@@ -330,6 +333,7 @@ impl Backup {
         }
         self.write_manifest(&point)?;
         drop(point);
+        stage("stage: backup, point given up");
         self.check_log(watch)?;
         self.copy_owner(&mut copier)?;
         self.sync(watch)?;

@@ -22,6 +22,7 @@ use crate::host::HashMap;
 use crate::options::FormatVersion;
 use crate::store::super_version::Flushable;
 use crate::store::Store;
+use crate::sync::stage;
 use crate::table::SsTable;
 use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
@@ -85,14 +86,17 @@ impl BackupPoint {
         let record = Record::LargeBatch { txn, batch: mark.clone() };
         let manifest = store.versions.new_file_number();
 
+        stage("stage: backup, log held");
         let no_edits = store.install_lock.lock();
         let (snapshot, version) = store.versions.capture();
+        stage("stage: backup, version pinned");
         let (seq, ticket, super_version, prepared) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
             let (ticket, prepared) = transactions.prepared.at_backup_point(queue);
             (seq, ticket, store.super_version(), prepared)
         });
         drop(no_edits);
+        stage("stage: backup, point taken");
         let mut point = BackupPoint {
             seq,
             mark,

@@ -18,7 +18,7 @@ use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
-use crate::sync::{note, point, Mutex};
+use crate::sync::{note, stage, Mutex};
 use crate::types::{FamilyId, MemtableId, RowCount, Seq};
 use crate::version::Edit;
 use crate::wal::FullFor;
@@ -191,6 +191,7 @@ impl Maintenance {
         }
         let snapshots = self.store.live_snapshots(self.store.pipeline.visible_seq());
         let (begun, begun_us) = (self.store.env.clock.now(), self.store.now_micros());
+        stage("stage: flush begun");
         let memtables: Vec<MemtableSource<'_>> = memtables_of(sealed).map(MemtableSource::new).collect();
         let memtables: Vec<&dyn FlushSource> = memtables.iter().map(|m| m as &dyn FlushSource).collect();
         let flushed = flush::flush(&FlushInput {
@@ -203,6 +204,7 @@ impl Maintenance {
             family: &|family| self.store.family_options(family),
             stop: &self.closing,
         })?;
+        stage("stage: flush written");
         for error in &flushed.unreadable {
             self.store.log(LogLevel::Error, &unread_run(error));
         }
@@ -275,6 +277,7 @@ impl Maintenance {
         let copies = self.transactions.rewrite_prepared(self.store.memtables_min_segment(upto));
         if !copies.is_empty() {
             note("log: prepared copied");
+            stage("stage: flush, prepared copied");
         }
         if !mutant::is(Mutant::InstallBeforeLog) {
             self.store.wal.sync_all()?;
@@ -298,9 +301,9 @@ impl Maintenance {
         if mutant::is(Mutant::LogReleasedBeforeEdit) {
             self.store.wal.release_before(needed_from);
         }
-        point();
+        stage("stage: flush before its edit");
         self.store.install_with(edit, |generation| generation > upto)?;
-        point();
+        stage("stage: flush installed");
         {
             let mut state = self.store.memtables.state.lock();
             state.sealed.retain(|sealed| sealed.flushable.id() > upto);

@@ -15,7 +15,7 @@ use crate::flush::large_table_bound;
 use crate::host::HashSet;
 use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;
-use crate::sync::point;
+use crate::sync::stage;
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle};
 
@@ -138,6 +138,7 @@ impl Maintenance {
             (oldest_snapshot, self.store.expired_at()),
         );
         if let Some(picked) = picked {
+            stage("stage: merge picked");
             let now = self.store.now_micros();
             let progress = self.history.begin(picked.family, &picked.task, now);
             let free = self.store.free_space();
@@ -168,8 +169,9 @@ impl Maintenance {
             if let Some(merge) = merge {
                 merge.finish(done.bytes_read);
             }
-            point();
+            stage("stage: merge written");
             self.store.install(done.edit).inspect_err(note_full)?;
+            stage("stage: merge installed");
             no_space.forget(picked.family);
             if !picked.task.moves {
                 self.reservations.quarantine().merged(picked.family, &files);
@@ -205,6 +207,7 @@ impl Maintenance {
             self.store.versions.delete_obsolete()?;
             return Ok(false);
         };
+        stage("stage: merge picked");
         let progress = self.history.begin_rewrite(&task.families(), self.store.now_micros());
         let done =
             self.with_context(&|| false, progress, |context| job::rewrite_sparse(context, &task, &options));
@@ -214,7 +217,9 @@ impl Maintenance {
             }
         })?;
         self.account(&done);
+        stage("stage: merge written");
         self.store.install(done.edit)?;
+        stage("stage: merge installed");
         drop(task);
         self.after_compaction();
         Ok(true)
@@ -301,6 +306,7 @@ impl Maintenance {
                 }
                 Some(Some(picked)) => picked,
             };
+            stage("stage: merge picked");
             let progress = self.history.begin(family.id(), &task, self.store.now_micros());
             let done = self.with_context(interrupted, progress, |context| {
                 let (options, size) = (family.options(), self.store.options.target_file_size);
@@ -309,8 +315,9 @@ impl Maintenance {
             // Files that it has begun are nobody's.
             let done = done.inspect_err(|_| self.after_compaction())?;
             self.account(&done);
-            point();
+            stage("stage: merge written");
             self.store.install(done.edit)?;
+            stage("stage: merge installed");
             self.store.pressure.no_space.forget(family.id());
             self.reservations.quarantine().merged(family.id(), &task.held().files);
             drop((levels, reservation));

@@ -10,7 +10,7 @@ use crate::options::{FamilyOptions, LogLevel};
 use crate::store::catalog::syncs_at_intervals;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
-use crate::sync::ArcMutexGuard;
+use crate::sync::{stage, ArcMutexGuard};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, Seq, DICTIONARY};
 use crate::version::Edit;
@@ -206,6 +206,7 @@ impl Ddl {
         let (maintenance, drops) = (Arc::clone(&self.maintenance), !self.dropped.is_empty());
         self.commit_group()?;
         if drops {
+            stage("stage: dictionary, before the unlinking");
             // Others may change the dictionary while large files are unlinked.
             maintenance.store.unlink_unused();
         }
@@ -260,7 +261,9 @@ impl Ddl {
         }
         let put = Kind::PUT.marked_may_overwrite();
         batch.push(DICTIONARY, NEXT_FAMILY, put, &u64::from(self.next_family).to_le_bytes());
+        stage("stage: dictionary, before the log's record");
         let seq = transactions.commit_internal(&batch, Some(kind))?;
+        stage("stage: dictionary, logged");
         self.maintenance.next_family.store(self.next_family, std::sync::atomic::Ordering::Release);
         for (guard, (_, _, next)) in guards.iter_mut().zip(&set) {
             **guard = Some(Counter::at(*next));
@@ -273,12 +276,14 @@ impl Ddl {
             transactions.locks.forget_family(family.id());
         }
         drop(writers);
+        stage("stage: dictionary, old families gone");
         intervals |= self.show(seq);
         if intervals {
             store.choose_sync_interval();
         }
         if !self.dropped.is_empty() {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
+            stage("stage: dictionary, before the drop's edit");
             // An opening that does not find the record must not take the families for empty ones.
             let durable_upto = Some(store.wal.durable_lsn());
             if let Err(error) = store.install(Edit { dropped_families, durable_upto, ..Edit::default() }) {

@@ -54,7 +54,7 @@ use crate::store::snapshot::{SnapshotSlot, Snapshots};
 use crate::store::stats::Stats;
 use crate::store::super_version::{Flushable, SuperVersion};
 use crate::store::ttl_clock::{ClockReading, TtlClock};
-use crate::sync::Mutex;
+use crate::sync::{stage, Mutex};
 use crate::types::{Entry, FamilyId, MemtableId, RowCount, Seq, DICTIONARY};
 use crate::version::{Edit, VersionSet};
 use crate::wal::Wal;
@@ -223,6 +223,7 @@ impl Store {
         let _one = self.install_lock.lock();
         self.check_lock()?;
         let version = self.versions.apply(edit)?;
+        stage("stage: edit, not yet shown");
         self.swap_super_version(|super_version| SuperVersion {
             active: super_version.active.clone(),
             sealed: super_version.sealed.iter().filter(|sealed| keep(sealed.id())).cloned().collect(),

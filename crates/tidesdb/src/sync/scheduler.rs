@@ -20,6 +20,12 @@ const STACK: usize = (256 << 10) / size_of::<usize>();
 /// Steps after which a run counts as one that goes round for ever.
 const MOST_STEPS: u64 = 20_000_000;
 
+/// One call of [`stage`] in so many stands still.
+const STAND_STILL_ONE_IN: u64 = 8;
+
+/// Longest time of that, in microseconds: some calls to the disk, and what waits for them.
+const LONGEST_STANDSTILL_US: u64 = 4_000;
+
 /// Microseconds that pass when all that can go on only looks again.
 const LOOK_AGAIN_US: u64 = 100;
 
@@ -59,6 +65,8 @@ struct Run {
     tasks: Vec<Task>,
     current: Option<TaskId>,
     steps: u64,
+    /// Coroutines that stand still in the midst of a long call.
+    halfway: usize,
     /// One call of [`switch`] in so many changes the coroutine; 0: none does.
     switch_one_in: u64,
 }
@@ -304,6 +312,31 @@ pub fn switch() {
     if with(|run| run.switch_one_in > 0 && run.random() % run.switch_one_in == 0).unwrap_or(false) {
         leave(State::Ready);
     }
+}
+
+/// A place inside a long call, counted by its name. In a run with changes of coroutines the caller may stand still here, so
+/// that others come far while it is halfway.
+pub fn stage(name: &'static str) {
+    note(name);
+    let standstill = with(|run| {
+        let stands = run.switch_one_in > 0 && run.random() % STAND_STILL_ONE_IN == 0;
+        stands.then(|| {
+            run.halfway += 1;
+            Duration::from_micros(1 + run.random() % LONGEST_STANDSTILL_US)
+        })
+    });
+    match standstill.flatten() {
+        Some(time) => {
+            sleep(time);
+            with(|run| run.halfway -= 1);
+        }
+        None => switch(),
+    }
+}
+
+/// Whether a coroutine stands still at a [`stage`].
+pub fn is_any_halfway() -> bool {
+    with(|run| run.halfway > 0).unwrap_or(false)
 }
 
 /// Lets others go on first: the caller looks again for what one of them has to do.

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-pub(crate) use super::scheduler::{note, switch as point};
+pub(crate) use super::scheduler::{note, stage, switch as point};
 pub(crate) use std::sync::{atomic, Arc};
 
 use super::scheduler;

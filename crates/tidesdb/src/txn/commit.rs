@@ -14,7 +14,7 @@ use crate::store::memtables::Sealed;
 use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::super_version::Flushable;
-use crate::sync::{note, point};
+use crate::sync::{note, point, stage};
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
 use crate::txn::prepared_locks::{self, PreparedLocks};
 use crate::txn::write_batch::WriteBatch;
@@ -137,6 +137,7 @@ impl Transactions {
         }
         // The part that was written takes space, perhaps of a full disk.
         let runs = batch.seal(&self.store, owner).inspect_err(|_| self.store.unlink_unused())?;
+        stage("stage: runs of a transaction, not yet logged");
         Ok(Arc::new(CommitBatch::spilled(runs)))
     }
 
