@@ -10,7 +10,7 @@ use crate::io::Disk;
 pub struct Env {
     /// Files.
     pub disk: Arc<dyn Disk>,
-    /// Time. The disk's own clock ([`Disk::clock`]), or one that passes as that does.
+    /// Time. The disk's own clock ([`Disk::clock`]), or one in step with it.
     pub clock: Arc<dyn Clock>,
     /// Threads.
     pub spawn: Arc<dyn Spawn>,
@@ -19,7 +19,7 @@ pub struct Env {
 }
 
 impl From<Arc<dyn Disk>> for Env {
-    /// The world of a disk: the machine's threads, and the time and the chance that belong to the disk.
+    /// The world of a disk: the machine's threads, and the disk's own time and chance.
     fn from(disk: Arc<dyn Disk>) -> Env {
         let (clock, random) = (disk.clock(), disk.random());
         Env { disk, clock, spawn: Arc::new(SystemThreads), random }

@@ -1,7 +1,7 @@
 //! The engine's own parts, for the C interface, the laboratory, the integration tests and the benchmarks of this
-//! project. They may change with every version: a program that embeds the engine uses the types at the crate's root.
+//! project. They may change with every version: an embedding program uses the types at the crate's root.
 //!
-//! One module for each layer, with the items that are used from outside, and no others.
+//! One module for each layer, with only the items used from outside.
 
 #[doc(hidden)]
 pub mod api {

@@ -1,5 +1,5 @@
 //! The engine's locks, condition variables and waits of one thread for another. This file alone names `parking_lot`,
-//! the locks of `std::sync`, and `loom` (`tests/layers.rs` asks), so that a build can put others in their place:
+//! the locks of `std::sync`, and `loom` (`tests/layers.rs` checks it). A build can therefore replace them:
 //!
 //! - ordinarily those of `parking_lot` and of the standard library, without anything in between;
 //! - under `cfg(loom)` loom's, for the models at the end of some files (`crates/tidesdb-loom`);
@@ -8,16 +8,15 @@
 //! An implementation needs no more than the names here. `Mutex` has `new`, `lock`, `try_lock`, `try_lock_for`,
 //! `lock_arc` and `get_mut`; `RwLock` has `new`, `read` and `write`; `Condvar` has `new`, `wait`, `wait_for`, `notify_one`
 //! and `notify_all`; all have `Default` and `Debug`. A limit of a wait is a duration by the clock of the store's
-//! `Env` (`env.rs`), which makes deadlines of it. Nothing maps a guard, upgrades one, or sends one to another thread
-//! but [`ArcMutexGuard`], which a group of DDL holds from call to call.
+//! `Env` (`env.rs`). Nothing maps a guard, upgrades one, or sends one to another thread but [`ArcMutexGuard`]: a group
+//! of DDL holds it from call to call.
 //!
 //! Where all threads share one thread of the system, as coroutines:
 //!
 //! - `OnceLock` stays the standard library's: no initialiser waits, takes a lock or calls the disk.
-//! - Atomics without a model stay the standard library's, and so do their loops of `compare_exchange`: each turn means
-//!   that another thread has gone on.
-//! - A loop that waits for another thread without a lock takes its turns here: [`spin_loop`], [`yield_now`],
-//!   [`SpinWait`].
+//! - Atomics without a model stay the standard library's, and so do their loops of `compare_exchange`: after each turn
+//!   another thread has gone on.
+//! - A loop waiting for another thread without a lock takes its turns here: [`spin_loop`], [`yield_now`], [`SpinWait`].
 //! - Statics are shared by all stores of the process, and none has a state that an answer depends on: idle contexts of
 //!   Zstandard (`format/compression.rs`, the one static with a mutex, which nothing waits under), the plans of filters
 //!   (`table/filter.rs`, always the same), the start of the machine's clock, and the program's sorts (`memory_gauge.rs`),
@@ -67,7 +66,7 @@ mod os {
     #[inline(always)]
     pub(crate) fn note(_kind: &'static str) {}
 
-    /// A guard that keeps its mutex alive.
+    /// A guard with a share in its mutex.
     pub(crate) type ArcMutexGuard<T> = parking_lot::ArcMutexGuard<parking_lot::RawMutex, T>;
 
     /// A mutex whose waiters sleep soon. Those of [`Mutex`] yield first, and a yielding thread gives up its slice of
@@ -112,7 +111,7 @@ mod os {
         }
     }
 
-    /// The turns of a wait for a latch that is held for a moment: spins, then yields.
+    /// The turns of a wait for a briefly held latch: spins, then yields.
     #[derive(Default)]
     pub(crate) struct SpinWait(crossbeam_utils::Backoff);
 

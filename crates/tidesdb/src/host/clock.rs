@@ -48,7 +48,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Monotonic time, for waits, deadlines and durations. It passes while a thread sleeps.
     fn now(&self) -> Instant;
 
-    /// Monotonic time in microseconds, for what the engine tells and for states that last a while. The clock of a faulty
+    /// Monotonic time in microseconds, for reports of the engine and for states of some length. The clock of a faulty
     /// disk counts calls here, while threads wait by [`Clock::now`]; to every other clock it is the same time.
     fn now_micros(&self) -> u64 {
         self.now().micros()
@@ -67,7 +67,7 @@ impl dyn Clock + '_ {
         self.now().since(earlier)
     }
 
-    /// Waits for a change that `condvar` tells, at the latest until `deadline`; true when that has come. Limits in
+    /// Waits for a notification of `condvar`, at the latest until `deadline`; true if the deadline has passed. Limits in
     /// [`Condvar::wait_for`] pass by the same time.
     pub fn wait_until<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> bool {
         let left = deadline.since(self.now());

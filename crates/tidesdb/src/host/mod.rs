@@ -1,5 +1,5 @@
-//! What the engine takes from its machine besides files: the time, threads, and chance. Each is a trait with the machine's
-//! implementation, so that a test or a simulation gives the engine others. [`crate::env::Env`] carries them.
+//! The engine's machine without its files: time, threads and chance. Each is a trait with the machine's implementation;
+//! a test or a simulation gives the engine others. [`crate::env::Env`] carries them.
 //!
 //! Nothing else reads a clock, sleeps, starts a thread or draws a random number (`clippy.toml` forbids the calls).
 

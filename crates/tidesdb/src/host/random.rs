@@ -6,7 +6,7 @@ use std::collections;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher, RandomState};
 
-/// A hash map that two runs walk in the same order. The standard library's has keys of its own in each process.
+/// A hash map with the same order in every run. The standard library's has keys of its own in each process.
 pub type HashMap<K, V> = collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// A set like [`HashMap`].
@@ -18,7 +18,7 @@ pub trait Random: Send + Sync + fmt::Debug {
     fn next(&self) -> u64;
 }
 
-/// Numbers that nobody foretells: keys that the standard library draws from the operating system.
+/// Unpredictable numbers: the standard library's hash keys, drawn from the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 

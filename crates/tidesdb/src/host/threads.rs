@@ -1,7 +1,7 @@
-//! Threads, and the loops of background work that run in them.
+//! Threads, and their loops of background work.
 //!
-//! A loop is a [`Step`]: one function that does what is due, and one that waits until more may be. A thread calls them
-//! in turn ([`run`]); a driver that wants every order calls `step` of any loop whenever it likes.
+//! A loop is a [`Step`]: one function does the work now due, the other waits for more. A thread calls them in turn
+//! ([`run`]). A driver can call `step` of any loop at any time, to try every order.
 
 #![allow(clippy::disallowed_methods)] // Here they are called, and nowhere else.
 
@@ -12,10 +12,10 @@ use std::thread::{available_parallelism, Builder, JoinHandle};
 use crate::error::AbortOnPanic;
 use crate::host::Instant;
 
-/// What a thread does.
+/// The work of a thread.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// A thread that was started.
+/// A started thread.
 pub trait Handle: Send + fmt::Debug {
     /// Whether its work has ended.
     fn is_finished(&self) -> bool;
@@ -23,13 +23,13 @@ pub trait Handle: Send + fmt::Debug {
     fn join(self: Box<Self>);
 }
 
-/// Starts threads, and knows the machine that they run on.
+/// Starts threads, and knows their machine.
 pub trait Spawn: Send + Sync + fmt::Debug {
-    /// Starts a thread. A panic in it aborts the process: what it changes is shared.
+    /// Starts a thread. A panic in it aborts the process: other threads share its data.
     fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Handle>>;
-    /// Threads that can run at once, at least one.
+    /// Number of threads able to run at once, at least one.
     fn cores(&self) -> usize;
-    /// Lets other threads go before the calling one from now on, where that can be.
+    /// Lowers the calling thread's priority, where the system allows it.
     fn yield_to_others(&self);
 }
 
@@ -75,7 +75,7 @@ impl Handle for JoinHandle<()> {
 pub enum Next {
     /// More may be due now.
     Again,
-    /// Nothing is due before a change that the loop is told of.
+    /// Nothing is due before a change; the loop will be told of it.
     Wait,
     /// The same, or at the latest at this time.
     WaitUntil(Instant),
@@ -85,7 +85,7 @@ pub enum Next {
 
 /// A loop of background work.
 pub trait Step {
-    /// Does what is due now. It waits for locks, for the disk and for memory, never for work.
+    /// Does the work due now. It waits for locks, for the disk and for memory, never for work.
     fn step(&mut self) -> Next;
     /// Returns when something may be due: at once if it is already, else when told, at the latest `until`. May return
     /// sooner.

@@ -1,9 +1,9 @@
 //! The deterministic scheduler of the simulation: threads of the engine and of its clients are coroutines on one thread
 //! of the system, and a seed decides which one goes on. (After FoundationDB's simulation and `shuttle`.)
 //!
-//! A coroutine goes on until it waits: at a lock that another holds, at a condition variable, in a sleep, and at the
-//! calls of [`switch`]. Time stands still while any coroutine can go on; then it jumps to the earliest end of a wait.
-//! When nothing can go on and no wait has an end, nobody will ever wake them: the run fails and names each.
+//! A coroutine goes on until it waits: at a held lock, at a condition variable, in a sleep, or at a call of [`switch`].
+//! Time stands still while any coroutine can go on; then it jumps to the earliest end of a wait. If nothing can go on
+//! and no wait has an end, the run fails and names each waiting coroutine.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,16 +17,16 @@ use crate::splitmix::splitmix64;
 /// Bytes of a coroutine's stack, in words.
 const STACK: usize = (256 << 10) / size_of::<usize>();
 
-/// Steps after which a run counts as one that goes round for ever.
+/// Most steps of a run: one with more is taken for an endless loop.
 const MOST_STEPS: u64 = 20_000_000;
 
 /// One call of [`stage`] in so many stands still.
 const STAND_STILL_ONE_IN: u64 = 8;
 
-/// Longest time of that, in microseconds: some calls to the disk, and what waits for them.
+/// Longest standstill, in microseconds: some calls to the disk, with their waiters.
 const LONGEST_STANDSTILL_US: u64 = 4_000;
 
-/// Microseconds that pass when all that can go on only looks again.
+/// Microseconds passed at once if every runnable coroutine only looks again.
 const LOOK_AGAIN_US: u64 = 100;
 
 /// A coroutine of the run.
@@ -35,7 +35,7 @@ pub type TaskId = usize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Ready,
-    /// It looks again for something that another has to do.
+    /// It polls for the work of another.
     Yielded,
     /// Until it is woken at the address, or the clock reaches the end.
     Blocked {
@@ -52,7 +52,7 @@ struct Task {
     timed_out: bool,
     /// Somebody unparked it while it ran.
     unparked: bool,
-    /// Place of the last commit that it ordered.
+    /// Place of its last ordered commit.
     place: Option<u64>,
     /// `None` while it runs, and once it is done.
     coroutine: Option<Generator<'static, (), ()>>,
@@ -73,7 +73,7 @@ struct Run {
 
 thread_local! {
     static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
-    /// Coroutines that have ended. New ones get their stacks: to map and to clear one takes longer than most live.
+    /// Ended coroutines. New ones get their stacks: mapping and clearing one takes longer than most live.
     static STACKS: RefCell<Vec<Generator<'static, (), ()>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -101,7 +101,7 @@ impl Run {
         (0..self.tasks.len()).filter(|&task| of(&self.tasks[task].state)).nth(which)
     }
 
-    /// The coroutine that goes on; `Err`: nobody can.
+    /// The next coroutine to run; `Err`: none can.
     fn next(&mut self) -> Result<TaskId, String> {
         loop {
             if let Some(ready) = self.any(|state| *state == State::Ready) {
@@ -143,15 +143,15 @@ impl Run {
 /// How a run came to its end.
 #[derive(Debug)]
 pub struct Ended {
-    /// What went wrong: a panic, or a wait without an end.
+    /// The failure: a panic, or a wait without an end.
     pub failure: Option<String>,
     /// Steps of coroutines.
     pub steps: u64,
-    /// Microseconds that passed in the run.
+    /// Microseconds of the run's time.
     pub micros: u64,
 }
 
-/// Runs `main` and all that it spawns, by `seed`; coroutines that are left when `main` ends are a failure.
+/// Runs `main` and all its coroutines, by `seed`; coroutines left at the end of `main` are a failure.
 pub fn run(seed: u64, switch_one_in: u64, main: impl FnOnce() + Send + 'static) -> Ended {
     RUN.with(|run| {
         *run.borrow_mut() = Some(Run { random: seed, switch_one_in, now_us: 1_000_000, ..Run::default() })
@@ -212,7 +212,7 @@ pub fn run(seed: u64, switch_one_in: u64, main: impl FnOnce() + Send + 'static) 
     Ended { failure, steps, micros }
 }
 
-/// Whether a coroutine of a run asks.
+/// True if the caller is a coroutine of a run.
 pub fn is_running() -> bool {
     with(|run| run.current.is_some()).unwrap_or(false)
 }
@@ -292,12 +292,12 @@ fn wake_in(run: &mut Run, on: usize) {
     }
 }
 
-/// Wakes all that wait at an address.
+/// Wakes all coroutines waiting at an address.
 pub fn wake_all(on: usize) {
     with(|run| wake_in(run, on));
 }
 
-/// Wakes one of those that wait at an address, whichever the seed says.
+/// Wakes one coroutine waiting at an address, chosen by the seed.
 pub fn wake_one(on: usize) {
     with(|run| {
         let waits = run.any(|state| matches!(state, State::Blocked { on: at, .. } if *at == on));
@@ -314,8 +314,8 @@ pub fn switch() {
     }
 }
 
-/// A place inside a long call, counted by its name. In a run with changes of coroutines the caller may stand still here, so
-/// that others come far while it is halfway.
+/// A place inside a long call, counted by its name. In a run with changes of coroutines the caller may stand still here:
+/// others come far while it is halfway.
 pub fn stage(name: &'static str) {
     note(name);
     let standstill = with(|run| {
@@ -339,7 +339,7 @@ pub fn is_any_halfway() -> bool {
     with(|run| run.halfway > 0).unwrap_or(false)
 }
 
-/// Lets others go on first: the caller looks again for what one of them has to do.
+/// Lets others go on first: the caller polls for the work of one of them.
 pub fn yield_now() {
     if is_running() {
         leave(State::Yielded);
@@ -351,7 +351,7 @@ pub fn sleep(time: Duration) {
     block(usize::MAX / 2, Some(time));
 }
 
-/// The coroutine that asks.
+/// The calling coroutine.
 pub fn current() -> TaskId {
     with(|run| run.current.unwrap_or(0)).unwrap_or(0)
 }
@@ -386,17 +386,17 @@ thread_local! {
     static NOTES: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// The engine came to a place of this kind.
+/// Counts a place of this kind, reached by the engine.
 pub fn note(kind: &'static str) {
     NOTES.with(|notes| *notes.borrow_mut().entry(kind).or_default() += 1);
 }
 
-/// The kinds of places that it came to since the last call, and how often.
+/// The kinds of places reached since the last call, with their counts.
 pub fn take_notes() -> BTreeMap<&'static str, u64> {
     NOTES.with(|notes| std::mem::take(&mut *notes.borrow_mut()))
 }
 
-/// Time passes at once, as for a machine that was suspended.
+/// Time passes at once, as for a suspended machine.
 pub fn leap(time: Duration) {
     with(|run| run.now_us = run.now_us.saturating_add(time.as_micros() as u64));
 }
@@ -410,7 +410,7 @@ pub fn note_place(seq: u64) {
     });
 }
 
-/// The place of the last commit that the coroutine ordered since it last asked.
+/// The place of the coroutine's last ordered commit since its last call.
 pub fn take_place() -> Option<u64> {
     with(|run| run.current.and_then(|task| run.tasks[task].place.take())).flatten()
 }

@@ -1,7 +1,7 @@
 //! The locks and waits of the simulation: each wait gives the thread to another coroutine ([`scheduler`]).
 //!
-//! All coroutines run on one thread of the system. So a lock that is not free is held by another coroutine, which stands
-//! at a wait of its own; between two waits nothing else runs.
+//! All coroutines run on one thread of the system. The holder of a lock is therefore another coroutine, itself at a wait;
+//! between two waits nothing else runs.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -20,7 +20,7 @@ fn address<T: ?Sized>(of: &T) -> usize {
 type Held<T> = parking_lot::ArcMutexGuard<parking_lot::RawMutex, T>;
 
 /// See the module's comment. A guard may outlive its borrow of the mutex ([`ArcMutexGuard`]): the value stands apart, and
-/// is put there at the first use, so that `new` is `const` as that of other mutexes.
+/// is put there at the first use, so `new` is `const` as with other mutexes.
 #[derive(Debug)]
 pub(crate) struct Mutex<T> {
     initial: std::sync::Mutex<Option<T>>,
@@ -39,7 +39,7 @@ pub struct MutexGuard<'a, T> {
     of: PhantomData<&'a Mutex<T>>,
 }
 
-/// A guard that keeps its mutex alive.
+/// A guard with a share in its mutex.
 pub(crate) struct ArcMutexGuard<T> {
     mutex: Arc<parking_lot::Mutex<T>>,
     /// `None` during a wait alone.
@@ -194,7 +194,7 @@ impl Condvar {
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
 
-/// Wakes those that wait for a lock once its guard is gone.
+/// Wakes the waiters of a lock once its guard is gone.
 struct WakeAt(usize);
 
 impl Drop for WakeAt {
@@ -275,7 +275,7 @@ impl SleepCondvar {
     }
 }
 
-/// A turn gives the thread to others: what is waited for is theirs to do.
+/// A turn gives the thread to others: one of them has to end the wait.
 #[derive(Default)]
 pub(crate) struct SpinWait(());
 
@@ -293,7 +293,7 @@ pub(crate) fn yield_now() {
     scheduler::yield_now();
 }
 
-/// A coroutine as who waits for it knows it.
+/// A handle to a coroutine, for its waiters.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread(scheduler::TaskId);
 

@@ -1,4 +1,4 @@
-//! A store in which nearly every transaction is larger than memory.
+//! A store with most transactions larger than memory.
 
 use std::path::Path;
 use std::sync::Arc;
