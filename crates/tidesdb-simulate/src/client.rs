@@ -15,7 +15,7 @@ use crate::model::{Commit, Place, Range, Row, Seen, Value};
 use crate::random::Random;
 use crate::world::{World, PATIENCE};
 
-/// A client that sleeps in a transaction does so longer than others wait for its locks.
+/// A client's sleep in a transaction: longer than others wait for its locks.
 const SLEEP: Duration = Duration::from_secs(8);
 
 /// Most time of one change beyond its wait.
@@ -32,15 +32,15 @@ pub struct Client<'a> {
     pub(crate) random: Random,
     /// The transaction's number.
     at: u64,
-    /// Values are all different: each says who wrote it.
+    /// Values are all different: each names its writer.
     pub(crate) written: u64,
     /// The families as the transaction found them: some may be dropped since.
     families: Vec<Arc<Family>>,
     pub(crate) own: BTreeMap<Place, Value>,
-    /// Values that a locking read gave, and ranges that one keeps.
+    /// Values of locking reads, and ranges kept by them.
     pub(crate) locked: BTreeMap<Place, Seen>,
     pub(crate) kept: Vec<Range>,
-    /// The newest commit that was answered when the transaction began: its snapshots are no older.
+    /// The newest answered commit at the transaction's begin: its snapshots are no older.
     pub(crate) floor: u64,
     savepoints: Vec<(SavepointId, BTreeMap<Place, Value>)>,
     /// The second of the snapshot's view.
@@ -110,7 +110,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The transactions with these numbers; what went wrong.
+    /// The transactions with these numbers; returns the failure.
     pub fn work(&mut self, transactions: ops::Range<u64>) -> Result<(), String> {
         // Values differ from those of an earlier client with the number.
         self.written = transactions.start << 16;
@@ -214,7 +214,7 @@ impl<'a> Client<'a> {
         self.end(txn, Commit { seq: 0, writes, replaced, kept, snapshot, kind })
     }
 
-    /// `Ok(Err)`: an error that ends the transaction. A duplicate does not.
+    /// `Ok(Err)`: an error at which the transaction ends. A duplicate does not end it.
     fn statement(&mut self, txn: &mut Transaction) -> Result<Result<(), Error>, String> {
         if self.world.program.sleepy && self.random.one_in(8) && !self.world.program.cut.has(Part::Sleep) {
             hit("sleep in a transaction");
@@ -251,8 +251,8 @@ impl<'a> Client<'a> {
         Ok(Ok(()))
     }
 
-    /// A statement whose changes left memory is undone. With its files go the locks on keys that it was the first to lock,
-    /// and changed: others may change them, and a later statement reads them anew.
+    /// Undoes a statement with spilled changes. With its files go its first locks on changed keys: others may change
+    /// them, and a later statement reads them anew.
     fn forget_given_back(&mut self, locked_before: &BTreeMap<Place, Seen>) {
         let known = self.locked.len();
         let own = &self.own;
@@ -298,7 +298,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// So many rows that the changes may leave memory. A duplicate ends it in its midst.
+    /// Enough rows for changes to leave memory. A duplicate ends it in its midst.
     fn many(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         for _ in 0..self.random.below(30) {
             match self.random.one_in(20) {

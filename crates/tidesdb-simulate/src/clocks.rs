@@ -1,4 +1,4 @@
-//! Clocks that jump: the wall clock ahead and back, and time that passes at once, as for a suspended machine.
+//! Jumping clocks: the wall clock goes ahead and back, and time passes at once, as for a suspended machine.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use crate::history::History;
 use crate::model::{shown, Content};
 use crate::world::content_of;
 
-/// What is to hold at the end.
+/// The conditions at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Promises {
     /// Clients told of each change whether its row is new: the counts are exact.
@@ -77,7 +77,7 @@ fn check_counts(db: &Db, content: &Content) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for merges under way: what they hold is theirs.
+/// Waits for merges under way: they hold files of their own.
 fn rest(db: &Db, sound: bool) -> Result<(), String> {
     let mut idle = check_idle(db, sound);
     for _ in 0..400 {
@@ -124,8 +124,8 @@ fn check_idle(db: &Db, sound: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Closes the store. Nothing of it stays in memory. `decided`: no prepared transaction has files that only the log names,
-/// so the directory holds what the manifest names, and no more.
+/// Closes the store. Nothing of it stays in memory. `decided`: no prepared transaction has files named only by the log,
+/// so the directory holds the files of the manifest, and no more.
 pub fn close(db: Arc<Db>, disk: &FaultyDisk, dir: &str, decided: bool, sound: bool) -> Result<(), String> {
     if decided {
         db.flush().map_err(|error| format!("flush at the end: {error}"))?;
@@ -160,8 +160,7 @@ pub fn close(db: Arc<Db>, disk: &FaultyDisk, dir: &str, decided: bool, sound: bo
     }
 }
 
-/// A file of tables that the manifest does not name is one that nobody removed; runs of prepared transactions are named by
-/// the log.
+/// A file of tables missing in the manifest was left over; the log names the runs of prepared transactions.
 fn check_files(faulty: &FaultyDisk, disk: &dyn Disk, dir: &Path) -> Result<(), String> {
     let told = |error: tidesdb_simulated::Error| error.to_string();
     let number = read_current(disk, dir).map_err(told)?.ok_or("there is no manifest")?;

@@ -1,4 +1,4 @@
-//! One who decides transactions that others prepared and left: by xid, in a running store and after a restart.
+//! A coordinator of transactions prepared and left by others: it decides by xid, in a running store and after a restart.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub fn work(world: &World, seed: u64, rounds: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Decides one that nobody else decides.
+/// Decides one not taken by others.
 pub fn decide(db: &Db, history: &History, xid: &[u8], commit: bool) -> Result<(), String> {
     let begun = if commit { Stage::Committing } else { Stage::RollingBack };
     history.branches(|all| all.reach(xid, begun));
@@ -65,7 +65,7 @@ pub fn decide(db: &Db, history: &History, xid: &[u8], commit: bool) -> Result<()
     Ok(())
 }
 
-/// Those that a store lists hold the locks on what they changed.
+/// Listed transactions hold the locks on their changed keys.
 pub fn check_locks(db: &Db, history: &History) -> Result<(), String> {
     for xid in db.prepared() {
         let writes = history.branches(|all| all.writes(&xid).cloned()).unwrap_or_default();
@@ -87,7 +87,7 @@ pub fn check_locks(db: &Db, history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// Decides a share of the listed ones, and says which are left.
+/// Decides a share of the listed ones; returns the rest.
 pub fn decide_some(
     db: &Db,
     history: &History,

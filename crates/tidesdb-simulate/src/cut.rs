@@ -1,4 +1,4 @@
-//! Parts of a program that are left out, and the search for as many of them as a failure allows.
+//! Parts left out of a program, and the search for as many of them as a failure allows.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// One part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
-    /// Crash and what comes after it.
+    /// The crash and all work after it.
     Crash,
     /// Flushes and merges from time to time.
     Upkeep,
@@ -77,7 +77,7 @@ impl FromStr for Part {
     }
 }
 
-/// What is left out.
+/// The parts left out.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Cut(BTreeSet<Part>);
 
@@ -92,7 +92,7 @@ impl Cut {
         self.0.is_empty()
     }
 
-    /// Also without these. What is part of them is not listed any more.
+    /// Also without these. Their own parts are not listed any more.
     fn without(&self, parts: &[Part]) -> Cut {
         let mut left = self.0.clone();
         left.extend(parts);
@@ -106,7 +106,7 @@ impl Cut {
         Cut(left.iter().filter(|part| !is_inside(part)).copied().collect())
     }
 
-    /// Whether this part, or what it is a part of, is left out.
+    /// Whether this part, or one around it, is left out.
     fn drops(&self, part: Part) -> bool {
         self.without(&[part]) == *self
     }
@@ -133,7 +133,7 @@ fn kind_of(what: &str) -> String {
     what.chars().filter(|c| c.is_alphabetic() || *c == ' ').take(40).collect()
 }
 
-/// The most of a failing program that can be left out, and what then goes wrong. `fails` runs it without the parts.
+/// The largest removable part of a failing program, with the failure. `fails` runs it without the parts.
 pub fn shrink(
     (clients, transactions, statements): (u64, u64, u64),
     what: String,

@@ -1,4 +1,4 @@
-//! A disk whose calls are places where another coroutine may go on, which take time, and which fail by a seed.
+//! A disk with calls as places for another coroutine to go on; they take time, and fail by a seed.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the runs hit: a count of every kind of event, so that what was never hit is seen.
+//! The events of the runs: a count of every kind, so a kind never hit is seen.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -99,7 +99,7 @@ const KINDS: &[&str] = &[
     "wall clock back",
 ];
 
-/// Kinds that the engine tells of (`crate::sync::note` there).
+/// Kinds reported by the engine (`crate::sync::note` there).
 const ENGINE: &[&str] = &[
     "cache: shared read",
     "cache: shared read that failed",
@@ -177,7 +177,7 @@ fn name_of_fault(failure: Failure, op: Op, area: Area) -> String {
     format!("fault: {failure:?} {op:?} {area:?}").to_lowercase()
 }
 
-/// Faults that the engine's calls can meet.
+/// Faults of the engine's calls.
 fn faults() -> Vec<String> {
     let mut names = Vec::new();
     let mut add = |failure: Failure, area: Area, ops: &[Op]| {
@@ -237,7 +237,7 @@ fn add(kind: &str, times: u64) {
     }
 }
 
-/// Each kind and its count, those that were never hit with 0.
+/// Each kind and its count; 0: never hit.
 pub fn counts() -> Vec<(String, u64)> {
     let mut counts = events().clone();
     for kind in KINDS.iter().chain(ENGINE) {

@@ -1,5 +1,5 @@
-//! Faults of the disk by a seed: calls that fail, files that find no room, syncs that do nothing; and the answers of a
-//! store that a fault excuses.
+//! Faults of the disk by a seed: failing calls, files without room, syncs without effect; and the answers of a store
+//! excused by a fault.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::area::Area;
 use crate::events;
 use crate::random::Random;
 
-/// What the disk of a program does.
+/// The behaviour of a program's disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mood {
     /// Nothing fails.
@@ -20,7 +20,7 @@ pub enum Mood {
     Failing(Option<Area>, Option<Op>),
     /// Calls find no room.
     Full(Option<Area>),
-    /// Syncs of one part, or of all, do nothing and say that they did.
+    /// Syncs of one part, or of all, do nothing and report success.
     Lying(Option<Area>),
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Moment {
 #[derive(Debug)]
 pub struct Faults(Mutex<State>);
 
-/// Calls that can fail by themselves.
+/// Calls able to fail by themselves.
 const CALLS: [Op; 12] = [
     Op::Open,
     Op::Create,
@@ -93,7 +93,7 @@ const CALLS: [Op; 12] = [
     Op::Len,
 ];
 
-/// Calls that find no room on a full disk.
+/// Calls in need of room on the disk.
 fn takes_room(op: Op) -> bool {
     matches!(op, Op::Write | Op::Allocate | Op::Create | Op::SetLen | Op::Rename)
 }
@@ -186,7 +186,7 @@ impl Faults {
         }
     }
 
-    /// What was to be done at a later call is done now; no more faults.
+    /// Does the work due at a later call now; no more faults.
     pub fn end_now(&self) {
         let now = self.with(|state| {
             state.left = 0;
@@ -197,12 +197,12 @@ impl Faults {
         }
     }
 
-    /// One that is no call's: the disk is full.
+    /// One of no call: the disk is full.
     pub fn note_full(&self) {
         self.with(|state| state.hits += 1);
     }
 
-    /// Whether there was one that the store was told of.
+    /// Whether the store was told of one.
     pub fn were_told(&self) -> bool {
         self.with(|state| state.hits > 0 && !matches!(state.mood, Mood::Lying(_)))
     }
@@ -212,7 +212,7 @@ impl Faults {
         self.with(|state| state.hits > 0 && matches!(state.mood, Mood::Lying(_)))
     }
 
-    /// Whether a store may give this answer because of a fault. A timeout: who waits for room keeps its locks.
+    /// Whether a store may give this answer because of a fault. A timeout: a wait for room keeps its locks.
     pub fn excuse(&self, error: &Error) -> bool {
         let excused = matches!(
             error,

@@ -1,4 +1,4 @@
-//! The formats of a store in a program, and what holds of its files: none is of a version above the manifest's, and a
+//! The formats of a store in a program, and the rules of its files: none is of a version above the manifest's, and a
 //! flipped bit of a table is found.
 
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl Formats {
         random.pick(&[Formats::One, Formats::One, Formats::Two, Formats::Move, Formats::Move])
     }
 
-    /// The version that the store begins in.
+    /// The store's first version.
     pub fn first(self) -> FormatVersion {
         if self == Formats::Two {
             FormatVersion::Two
@@ -44,7 +44,7 @@ impl Formats {
         }
     }
 
-    /// The least version that later openings ask for.
+    /// The least version for later openings.
     pub fn later(self) -> FormatVersion {
         if self == Formats::Move {
             FormatVersion::Two

@@ -1,5 +1,5 @@
-//! The history of a run: commits in their order, and each answer with the sequence at which it was read. All is
-//! checked at the end, when every commit has its place.
+//! The history of a run: commits in their order, and each answer with its sequence number. The check comes at the end,
+//! when every commit has its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -29,16 +29,16 @@ struct Scanned {
     by: String,
 }
 
-/// A copy of the store as it stood after one commit.
+/// A copy of the store, fixed after one commit.
 #[derive(Debug)]
 struct Frozen {
     seq: u64,
     content: Content,
-    /// Prepared transactions that were committed in it since.
+    /// Prepared transactions committed in it since.
     committed: Vec<Vec<u8>>,
 }
 
-/// The prepared transactions that a copy listed, and all as they stood just before and after it was fixed.
+/// The prepared transactions listed by a copy, and all those just before and just after its moment.
 #[derive(Debug)]
 struct Listed {
     seq: u64,
@@ -52,7 +52,7 @@ struct State {
     commits: Vec<Commit>,
     /// The families' names after each change of the dictionary, by its place.
     names: BTreeMap<u64, Names>,
-    /// Places of changes of the dictionary that ended with an error: the store shows them after an opening, not before.
+    /// Places of failed changes of the dictionary: the store shows them after an opening, not before.
     unshown: BTreeSet<u64>,
     /// Where families were kept from older snapshots: their rows from before conflict with none.
     bumps: BTreeSet<(Life, u64)>,
@@ -60,7 +60,7 @@ struct State {
     scans: Vec<Scanned>,
     frozen: Vec<Frozen>,
     listed: Vec<Listed>,
-    /// Places that were acknowledged as durable, and all that were answered.
+    /// Places acknowledged as durable, and all answered ones.
     durable: BTreeSet<u64>,
     answered: BTreeSet<u64>,
     branches: Branches,
@@ -70,7 +70,7 @@ struct State {
 #[derive(Debug, Default)]
 pub struct History(Mutex<State>);
 
-/// What a crash at some moment must and may leave.
+/// The required and the allowed content after a crash at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Owed {
     /// All commits up to this one must be there.
@@ -135,7 +135,7 @@ impl History {
         });
     }
 
-    /// The last answered commit: what is made durable from now on has it.
+    /// The last answered commit: anything made durable from now on has it.
     pub fn last_answered(&self) -> u64 {
         self.with(|state| state.answered.last().copied().unwrap_or(0))
     }
@@ -150,27 +150,27 @@ impl History {
         self.with(|state| use_them(&mut state.branches))
     }
 
-    /// A value that was read at a snapshot.
+    /// A value read at a snapshot.
     pub fn read(&self, by: &str, seq: u64, place: Place, got: Seen) {
         self.with(|state| state.reads.push(Read { seq, place, got, by: by.into() }));
     }
 
-    /// Rows that were read at a snapshot.
+    /// Rows read at a snapshot.
     pub fn scanned(&self, by: &str, seq: u64, range: Range, own: BTreeMap<Place, Value>) {
         self.with(|state| state.scans.push(Scanned { seq, range, own, by: by.into() }));
     }
 
-    /// The content of a copy, and the prepared transactions that were committed there.
+    /// The content of a copy, and the prepared transactions committed there.
     pub fn copied(&self, seq: u64, content: Content, committed: Vec<Vec<u8>>) {
         self.with(|state| state.frozen.push(Frozen { seq, content, committed }));
     }
 
-    /// The prepared transactions that a copy of a commit listed, which was fixed between two moments.
+    /// The prepared transactions listed by a copy of a commit, fixed between two moments.
     pub fn listed_in_copy(&self, seq: u64, xids: Vec<Vec<u8>>, before: Branches, after: Branches) {
         self.with(|state| state.listed.push(Listed { seq, xids, before, after }));
     }
 
-    /// What a crash now must and may leave; `written`: all that was written stays.
+    /// The required and the allowed content after a crash now; `written`: everything written stays.
     pub fn owed(&self, written: bool) -> Owed {
         self.with(|state| {
             let durable = state.durable.last().copied().unwrap_or(0);
@@ -185,7 +185,7 @@ impl History {
         self.with(|state| state.commits.iter().any(expires))
     }
 
-    /// Checks all that was recorded; what is wrong.
+    /// Checks the whole record; returns the first error.
     pub fn check(&self) -> Result<(), String> {
         self.with(|state| {
             state.sort();
@@ -201,13 +201,12 @@ impl History {
         })
     }
 
-    /// The places after which the store was as `content` says, the first and the last. None that must be there may be
-    /// missing.
+    /// The first and the last place with `content` as the store's state. No required commit may be missing.
     pub fn place_of(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
         self.with(|state| state.place_of(content, owed, |_| true))
     }
 
-    /// The same of a store that is open since: changes of the dictionary that failed are not shown there.
+    /// The same of a store still open: it does not show failed changes of the dictionary.
     pub fn place_of_shown(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
         self.with(|state| {
             let unshown = state.unshown.clone();
@@ -215,7 +214,7 @@ impl History {
         })
     }
 
-    /// Forgets what a crash has lost, all after a place, and all reads: the next life goes on from there.
+    /// Forgets all commits after a place, lost in a crash, and all reads: the next life goes on from there.
     pub fn cut(&self, place: u64) {
         self.with(|state| {
             state.commits.retain(|commit| commit.seq <= place);
@@ -328,7 +327,7 @@ fn check_scan(versions: &Versions<'_>, scan: &Scanned) -> Result<(), String> {
     }
 }
 
-/// Locks end with their family: what was committed into a dropped one is nobody's.
+/// Locks end with their family: nobody owns a commit into a dropped one.
 fn check_commit(versions: &Versions<'_>, commit: &Commit, state: &State) -> Result<(), String> {
     let is_there = |life: Life| state.dropped_at(life) >= commit.seq;
     let who = || format!("commit {} ({})", commit.seq, commit.kind);

@@ -1,4 +1,4 @@
-//! What few programs do more of than others, so that rare events come: the options, sizes and faults that it needs.
+//! The leanings of a few programs, for rare events: each has its options, sizes and faults.
 
 use tidesdb_simulated::internal::io::faulty::Op;
 use tidesdb_simulated::{Compression, SyncMode};
@@ -9,7 +9,7 @@ use crate::program::{Leaning, Program};
 use crate::random::Random;
 
 impl Program {
-    /// With the options and sizes that its leaning needs.
+    /// With the options and sizes for its leaning.
     pub(crate) fn leant(mut self, random: &mut Random) -> Program {
         match self.leaning {
             Leaning::None => return self,
@@ -53,8 +53,8 @@ impl Program {
         self.longest = 20_000;
     }
 
-    /// The smallest segments, and transactions that are longer and yet stay in memory. A commit that is not synced is
-    /// answered by its write alone.
+    /// The smallest segments, and longer transactions still in memory. A commit without a sync is answered by its write
+    /// alone.
     fn lean_to_log_fails(&mut self, random: &mut Random) {
         self.options.wal_segment_size = 4 << 10;
         self.options.write_buffer_size = 64 << 10;
@@ -91,7 +91,7 @@ impl Program {
         self.fail_reads_of_blocks(128);
     }
 
-    /// One family with blocks of so many bytes, of which next to none is cached, and reads of tables fail.
+    /// One family with blocks of so many bytes, next to none of them cached, and reads of tables fail.
     fn fail_reads_of_blocks(&mut self, block_size: u32) {
         self.options.block_cache_size = 1;
         self.options.max_open_files = 64;
@@ -105,7 +105,7 @@ impl Program {
         self.fail_by(Mood::Failing(Some(Area::Table), Some(Op::Read)));
     }
 
-    /// With faults of its own, and without the work that needs a sound disk.
+    /// With faults of its own, and without work in need of a sound disk.
     fn fail_by(&mut self, mood: Mood) {
         self.mood = mood;
         self.beside.retain(|work, _| !work.needs_sound_disk());

@@ -1,5 +1,5 @@
-//! Families that are filled in chunks without locks, from the rows of another one that nobody changes meanwhile: ALTER by
-//! copy, which replaces the other one, and builds of indexes.
+//! Families filled in chunks without locks, from the rows of another one, meanwhile unchanged: ALTER by copy, with a
+//! replacement of the other one, and builds of indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::options::family_options;
 use crate::random::Random;
 use crate::world::{scan_from, sleep_below, World};
 
-/// One who fills families.
+/// A loader of families.
 pub struct Loader<'a> {
     world: &'a World,
     random: Random,
@@ -101,7 +101,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Every row that some view still sees is among those read: the second is none later than theirs.
+    /// Every row still visible to some view is among the read ones: the second is none later than theirs.
     fn check_second(&mut self, view: &Transaction, held: &BTreeMap<u64, u64>) {
         let Some(second) = view.seen_second(ReadMode::Snapshot) else { return };
         let now = self.world.views.now();

@@ -1,9 +1,9 @@
-//! What a store holds at a place of the order of commits: the versions of each key, and the families' names.
+//! The content of a store at a place of the order of commits: the versions of each key, and the families' names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A family by its number, which none has again: a truncated family is another one.
+/// A family by its number, never given again: a truncated family is another one.
 pub type Life = u32;
 /// A key of a family.
 pub type Place = (Life, Vec<u8>);
@@ -23,7 +23,7 @@ pub type Lives<'a> = BTreeMap<Life, BTreeMap<&'a [u8], &'a Row>>;
 pub struct Row {
     /// Its value.
     pub value: Arc<[u8]>,
-    /// The second from which on it does not exist; 0: none.
+    /// The second of its expiry; 0: none.
     pub expiry: u64,
 }
 
@@ -71,7 +71,7 @@ pub struct Range {
     pub to: Option<Vec<u8>>,
     /// Its rows.
     pub found: Found,
-    /// Keys that the transaction had changed before: nothing is known of what stood there.
+    /// Keys changed by the transaction before: nothing is known of their earlier rows.
     pub unknown: BTreeSet<Vec<u8>>,
 }
 
@@ -82,18 +82,18 @@ impl Range {
     }
 }
 
-/// A commit that has a place in the order.
+/// A commit with a place in the order.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
     /// Its place.
     pub seq: u64,
     /// Its changes.
     pub writes: BTreeMap<Place, Value>,
-    /// What stood in the place of changed keys, by a locking read or an insertion.
+    /// The earlier rows of changed keys, by a locking read or an insertion.
     pub replaced: BTreeMap<Place, Seen>,
-    /// Ranges that it kept free of others' changes until its end.
+    /// Ranges kept free of others' changes until its end.
     pub kept: Vec<Range>,
-    /// The snapshot that its changes must not have passed.
+    /// Its snapshot, for the check of conflicts.
     pub snapshot: Option<u64>,
     /// The transaction's kind, for messages.
     pub kind: String,
@@ -123,7 +123,7 @@ impl<'a> Versions<'a> {
         self.0.get(place)?.iter().rev().find(|(at, _)| *at <= seq)?.1.as_ref()
     }
 
-    /// The first commit that changed a key after one place and before another.
+    /// The first commit with a change of a key after one place and before another.
     pub fn between(&self, place: &Place, after: u64, before: u64) -> Option<u64> {
         let of_key = self.0.get(place)?;
         of_key.iter().map(|(seq, _)| *seq).find(|seq| *seq > after && *seq < before)
@@ -190,7 +190,7 @@ pub fn is_content(lives: &Lives<'_>, names: &Names, content: &Content) -> bool {
         })
 }
 
-/// The first difference between what a store has and what it must have.
+/// The first difference between a store's content and the required one.
 pub fn difference(lives: &Lives<'_>, names: &Names, content: &Content) -> String {
     for name in names.keys().chain(content.keys()) {
         let (life, found) = match (names.get(name), content.get(name)) {
@@ -214,7 +214,7 @@ pub fn difference(lives: &Lives<'_>, names: &Names, content: &Content) -> String
     "nothing differs".into()
 }
 
-/// The first row that differs.
+/// The first differing row.
 pub fn first_difference(expected: &Rows, found: &Rows) -> String {
     let (by_key, found_by_key): (BTreeMap<_, _>, BTreeMap<_, _>) =
         (expected.iter().cloned().collect(), found.iter().cloned().collect());

@@ -1,12 +1,12 @@
-//! The owner of a store: it knows the store again that it opened last. Another's store is refused, and so are older copies
-//! of its own.
+//! The owner of a store: it recognises its last opened store. It refuses another owner's store, and older copies of its
+//! own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::{Options, RememberedStore, StoreIdentity};
 
-/// What an owner knows of its store, from the last opening on.
+/// The owner's knowledge of its store, from the last opening on.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Arc<Mutex<Option<String>>>);
 
@@ -24,7 +24,7 @@ impl Memory {
         use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is known now, for a copy of the store that goes on by itself.
+    /// The present knowledge, for a copy of the store with a life of its own.
     pub fn of_copy(&self) -> Memory {
         Memory(Arc::new(Mutex::new(self.with(|mark| mark.clone()))))
     }
@@ -41,7 +41,7 @@ impl Memory {
         self.with(|mark| *mark = db.mark());
     }
 
-    /// The owner takes on the store that is there.
+    /// The owner takes on the store in the directory.
     pub fn forget(&self) {
         self.with(|mark| *mark = None);
     }

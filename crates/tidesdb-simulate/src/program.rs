@@ -1,4 +1,4 @@
-//! What a seed decides before anything runs.
+//! The decisions of a seed before anything runs.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ pub struct Program {
     pub upkeep: u64,
     /// Clients sleep in transactions.
     pub sleepy: bool,
-    /// What the disk does while clients work, and how often.
+    /// The disk's faults while clients work, and their number.
     pub mood: Mood,
     pub most_faults: u64,
     /// One switch in so many is taken.
@@ -157,7 +157,7 @@ impl Program {
         Program { cut, ..self.clone() }
     }
 
-    /// The most of it that can be left out so that it still fails, and what then goes wrong.
+    /// The largest part it can lose and still fail, with the failure.
     pub fn shrink(&self, what: String) -> (Cut, String) {
         let sizes = (self.clients as u64, self.transactions, MOST_STATEMENTS);
         shrink(sizes, what, |cut| self.without(cut.clone()).run().0.err())
@@ -178,7 +178,7 @@ impl Program {
     }
 
     /// Whether a wait for a lock or for room may be in vain: somebody holds it for long, or time passes at once. Elsewhere
-    /// a wait that ends with its time is one that nobody told.
+    /// a timeout means a missing notification.
     pub fn waits_in_vain(&self) -> bool {
         let no_merges = self.options.compaction_threads == 0 || self.options.max_memory > 0;
         self.sleepy || self.detached || no_merges || self.beside.keys().any(|work| *work != Work::Watchers)

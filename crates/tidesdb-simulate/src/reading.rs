@@ -93,7 +93,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// The snapshot of plain reads now. What was answered before the transaction began is in it.
+    /// The snapshot of plain reads now. It has all commits answered before the transaction began.
     fn snapshot(&self, txn: &Transaction) -> Result<Option<u64>, Failed> {
         match txn.snapshot_seq() {
             Some(seq) if seq < self.floor => Err(Failed::Wrong(format!(
@@ -104,7 +104,7 @@ impl Client<'_> {
         }
     }
 
-    /// Rows that stay as they are until the transaction ends, and gaps that stay free.
+    /// Rows unchanged until the transaction ends, and gaps still free.
     pub(crate) fn locking_scan(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         hit("locking scan");
         let (family, (life, from)) = self.place()?;

@@ -1,4 +1,4 @@
-//! Openings after a crash in which the machine dies again, or a call fails.
+//! Openings after a crash, with another death of the machine, or a failing call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::faults::{Faults, Mood};
 use crate::formats;
 use crate::random::Random;
 
-/// Calls of an opening, about: a death later meets a store that is open.
+/// Calls of an opening, about: a later death meets an open store.
 const CALLS: u64 = 150;
 
 /// Opens a store on a disk.
 pub type Open<'a> = &'a dyn Fn(&FaultyDisk, &Arc<Faults>) -> Result<Arc<Db>, Error>;
 
-/// A call of an opening, at which it dies: any, or one next to the manifest's change.
+/// The call of an opening for its death: any, or one next to the manifest's change.
 fn moment(disk: &FaultyDisk, random: &mut Random, open_copy: Open<'_>) -> u64 {
     if !random.one_in(4) {
         return 1 + random.below(CALLS);
@@ -32,8 +32,7 @@ fn moment(disk: &FaultyDisk, random: &mut Random, open_copy: Open<'_>) -> u64 {
     renamed + random.below(4)
 }
 
-/// Opens the store that a crash of this kind left, perhaps after openings that came to no end. Also the disk that it is
-/// on.
+/// Opens the store left by a crash of this kind, perhaps after unfinished openings. Returns its disk, too.
 pub fn open(
     crash: Crash,
     mut disk: FaultyDisk,

@@ -1,5 +1,5 @@
-//! One run of a program: a store on a faulty disk, clients, those who work alongside them, and a crash whose disk is opened
-//! after the life has gone on alongside.
+//! One run of a program: a store on a faulty disk, clients, other workers alongside them, and a crash. The disk of the
+//! crash is opened after the life has gone on alongside.
 
 use std::ops::Range;
 use std::path::Path;
@@ -31,19 +31,19 @@ use crate::work::{Amount, Work};
 use crate::world::{content_of, sleep_below, CertainMode, Views, World};
 use crate::{clocks, coordinator, host, options, recovery, watcher};
 
-/// The first that went wrong.
+/// The first failure.
 type Wrong = Arc<Mutex<Option<String>>>;
 
-/// A disk as a crash left it, and what is owed on it.
+/// The disk after a crash, and the content owed on it.
 struct Crashed {
     disk: FaultyDisk,
     owed: Owed,
     /// The prepared transactions a moment later: some had begun meanwhile.
     begun: Branches,
-    /// What the store's owner knew of it.
+    /// The knowledge of the store's owner.
     memory: Memory,
     crash: Crash,
-    /// A sync had done nothing: a power cut takes anything.
+    /// A sync had no effect: a power cut takes anything.
     lied: bool,
 }
 
@@ -53,7 +53,7 @@ fn note(wrong: &Wrong, done: Result<(), String>) {
     }
 }
 
-/// The coroutines that work alongside each other.
+/// The coroutines of a life, alongside each other.
 struct Crew {
     world: Arc<World>,
     wrong: Wrong,
@@ -68,7 +68,7 @@ impl Crew {
 }
 
 impl Program {
-    /// Runs it; what went wrong, and the steps that it took.
+    /// Runs it; returns the failure and the number of steps.
     pub fn run(&self) -> (Result<(), String>, u64) {
         host::right_wall();
         let (program, wrong) = (Program { memory: Memory::default(), ..self.clone() }, Wrong::default());
@@ -104,7 +104,7 @@ impl Program {
         Ok(db)
     }
 
-    /// The store is in the version that its openings have asked for, and stays in it.
+    /// The store is in the version asked for by its openings, and stays in it.
     fn check_formats(&self, disk: &FaultyDisk) -> Result<(), String> {
         let (found, expected) = (formats::check(disk, Path::new(DIR))?, self.formats().reached().number());
         match found == expected {
@@ -174,7 +174,7 @@ impl Program {
         faults.allow(if self.cut.has(Part::Faults) { 0 } else { self.most_faults });
     }
 
-    /// Closes the store and opens it in version 2 of its formats. A store that met a fault may not close: it stays.
+    /// Closes the store and opens it in version 2 of its formats. After a fault the store may not close: it stays.
     fn move_formats(&self, world: Arc<World>, disk: &FaultyDisk) -> Result<Arc<World>, String> {
         if world.faults.were_told() {
             return Ok(world);
@@ -228,8 +228,8 @@ impl Program {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// Before some call to the disk, or after an answer: the disk as a crash leaves it, and what is owed then. The life
-    /// goes on alongside.
+    /// Before some call to the disk, or after an answer: the disk after a crash there, and the content owed on it. The
+    /// life goes on alongside.
     fn plan_crash(&self, disk: &FaultyDisk, world: &Arc<World>) -> Arc<Mutex<Option<Crashed>>> {
         let crashed = Arc::new(Mutex::new(None));
         let Some(crash) = self.crash.filter(|_| !self.cut.has(Part::Crash)) else { return crashed };
@@ -259,7 +259,7 @@ impl Program {
         crashed
     }
 
-    /// The log failed: the store shows all that it answered, and the next one in its place has all that it shows.
+    /// The log failed: the store shows all answered commits, and the next one in its place has everything shown.
     fn after_failure(&self, db: Arc<Db>, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         hit("log failed");
         let owed = history.owed(true);
@@ -286,7 +286,7 @@ impl Program {
         Arc::into_inner(db).map_or(Ok(()), Db::close).map_err(|error| told(format!("close: {error}")))
     }
 
-    /// What the store shows after a failure of the log is durable in FULL; in other modes it is written.
+    /// The content shown after a failure of the log is durable in FULL; in other modes it is written.
     fn crash_after_failure(&self) -> Crash {
         let is_full = self.options.sync_mode == SyncMode::Full && self.amount(Work::Settings).workers == 0;
         let mut random = Random::new(self.seed, 10);
@@ -297,7 +297,7 @@ impl Program {
         random.pick(&[Crash::Drop, Crash::Keep, Crash::Tear, Crash::Reorder, Crash::Prefix])
     }
 
-    /// The end of a life; the prepared transactions that are left are decided in the next, after a restart.
+    /// The end of a life; the remaining prepared transactions are decided in the next, after a restart.
     fn end(&self, db: Arc<Db>, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         let mut random = Random::new(self.seed, 4);
         // After faults: what keeps the flushes back is over.
@@ -328,7 +328,7 @@ impl Program {
         Ok(())
     }
 
-    /// A copy from before the store was last opened is no store of its owner's any more, nor of anybody else.
+    /// A copy from before the last opening belongs to nobody any more.
     fn check_refused(&self, disk: &FaultyDisk) -> Result<(), String> {
         let open = |program: &Program| {
             let opened =
@@ -349,7 +349,7 @@ impl Program {
         Promises { counted: self.counted, expiring: self.expiring, sound }
     }
 
-    /// The store as a reader sees it, who writes nothing.
+    /// The store opened for reading alone.
     fn read_only(&self, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         hit("opened for reading only");
         let options = Options { read_only: true, ..self.options.clone() };
@@ -361,7 +361,7 @@ impl Program {
         db.close().map_err(|error| error.to_string())
     }
 
-    /// A store that was opened again: the prepared ones are as they were, hold their locks, and can be decided.
+    /// A reopened store: the prepared transactions are unchanged, hold their locks, and can be decided.
     fn restarted(
         &self,
         db: Arc<Db>,
@@ -390,12 +390,12 @@ impl Program {
         }
     }
 
-    /// The program on a copy of the store: the owner does not remember what it does there.
+    /// The program on a copy of the store: the owner does not remember its work there.
     fn of_copy(&self) -> Program {
         Program { memory: self.memory.of_copy(), ..self.clone() }
     }
 
-    /// The store goes on from what a crash left.
+    /// The store goes on from the disk of a crash.
     fn go_on(&self, crashed: Crashed, history: &History) -> Result<(), String> {
         let Crashed { disk, owed, begun, crash, lied, .. } = crashed;
         let told = |what: String| format!("after {}: {what}", name_of(crash));
@@ -442,7 +442,7 @@ impl Program {
         self.restarted(db, &disk, history, &mut random).map_err(told)
     }
 
-    /// A sync that did nothing and a power cut: the store is what it was after some commit, or says what is wrong.
+    /// A sync without effect and a power cut: the store has the state after some commit, or names its damage.
     fn after_lie(&self, disk: &FaultyDisk, history: &History) -> Result<(), String> {
         let noticed = |_: String| hit("lie noticed");
         let Ok(db) = self.open(disk).map_err(noticed) else { return Ok(()) };
@@ -476,7 +476,7 @@ fn fill(disk: &FaultyDisk, faults: &Faults, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The store lists the prepared transactions that nobody has decided, and no others.
+/// The store lists the undecided prepared transactions, and no others.
 fn check_listed(db: &Db, history: &History) -> Result<(), String> {
     let listed = db.prepared();
     history.branches(|all| all.check(&listed, (u64::MAX, u64::MAX), all, all))

@@ -1,5 +1,5 @@
-//! What ends a run from outside: a panic, which is noted with its place, and a step without an end, which nobody but the
-//! machine's clock can tell.
+//! Ends of a run from outside: a panic, noted with its place, and a step without an end, seen by the machine's clock
+//! alone.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};

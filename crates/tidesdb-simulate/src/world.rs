@@ -1,4 +1,4 @@
-//! What the coroutines of a run share: the store, the history, and what they may promise themselves of a commit.
+//! The shared state of a run's coroutines: the store, the history, and the promise of a commit's answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 pub struct World {
     /// The store.
     pub db: Arc<Db>,
-    /// What happened.
+    /// The record of all answers.
     pub history: Arc<History>,
     /// How durable an acknowledged commit is.
     pub mode: CertainMode,
@@ -35,11 +35,11 @@ pub struct World {
     pub in_vain: bool,
     /// Faults of the disk.
     pub faults: Arc<Faults>,
-    /// Views that are held open.
+    /// Views held open.
     pub views: Views,
 }
 
-/// Views that are held open, with the second of each.
+/// Views held open, with the second of each.
 #[derive(Debug, Default)]
 pub struct Views(Mutex<BTreeMap<u64, u64>>);
 
@@ -60,7 +60,7 @@ impl Views {
 }
 
 impl World {
-    /// The answer to an error that may come; `Err`: it may not.
+    /// The answer to an expected error; `Err`: it is not expected.
     pub fn met(&self, error: &Error) -> Result<(), String> {
         match error {
             Error::Conflict => hit("conflict"),
@@ -103,12 +103,12 @@ impl World {
         synced
     }
 
-    /// The second of the view that a read in `mode` had, or the present one if no row could vanish from it.
+    /// The second of the view of a read in `mode`, or the present one if no row could vanish from it.
     pub fn second(&self, txn: &Transaction, mode: ReadMode) -> u64 {
         txn.seen_second(mode).unwrap_or_else(|| self.db.expiry_second())
     }
 
-    /// Commits in one phase what the transaction has written, and notes it. Its place, if it changed anything.
+    /// Commits the transaction in one phase, and notes it. Its place, if it changed anything.
     pub fn commit(&self, txn: &mut Transaction, mut commit: Commit) -> Result<Option<u64>, Error> {
         let (before, synced) = (self.mode.now(), self.synced_families());
         txn.prepare(None)?;
@@ -159,7 +159,7 @@ pub struct ModeNow {
 }
 
 impl ModeNow {
-    /// Whether an answer means that the commit is durable.
+    /// Whether an answered commit is durable.
     pub fn is_full(self) -> bool {
         self.mode == SyncMode::Full
     }
