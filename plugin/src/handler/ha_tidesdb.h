@@ -211,6 +211,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* One row, which changes at once and outside of all transactions. */
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_primary(uint index) const { return index == table_share->primary_key; }
+  /* nullptr: entries are not in the order of the index's columns (IndexKind::columns). */
+  const KeyCodec *columns_of(uint index) const {
+    return is_primary(index) ? primary_codec_.get() : index_codecs_[index];
+  }
 
   /* open.cc */
   bool locks_keep_statement_order() const;

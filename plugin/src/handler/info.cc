@@ -84,10 +84,10 @@ int ha_tidesdb::sample_indexes(tidesdb_txn *txn, uint64_t rows, const SampleSize
                                RowsPerKey *rows_per_key) {
   rows_per_key->resize(table_share->keys);
   for (uint i = 0; i < table_share->keys; i++) {
-    const bool primary = is_primary(i);
-    const KeyCodec &codec = primary ? *primary_codec_ : *index_codecs_[i];
-    const SampledIndex index{open_table_->index(i), &codec.parts(),
-                             primary || !primary_codec_ ? nullptr : &primary_codec_->parts(),
+    const KeyCodec *codec = columns_of(i);
+    if (!codec) continue; /* no value of a column ends between two entries */
+    const SampledIndex index{open_table_->index(i), &codec->parts(),
+                             is_primary(i) || !primary_codec_ ? nullptr : &primary_codec_->parts(),
                              table->key_info[i].ext_key_parts};
     const int status = sample_index(index, txn, rows, size, ha_thd(), &(*rows_per_key)[i]);
     if (status != TIDESDB_OK) return status;
@@ -163,7 +163,8 @@ int ha_tidesdb::info(uint flag) {
 }
 
 ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
-  const KeyCodec &codec = is_primary(index) ? *primary_codec_ : *index_codecs_[index];
+  const KeyCodec *codec = columns_of(index);
+  if (!codec) return HA_POS_ERROR;
   tidesdb_family *family = open_table_->index(index);
   ByteBuffer &lower = buffers_.entry_key, &upper = buffers_.scratch;
   lower.clear();
@@ -176,10 +177,11 @@ ha_rows ha_tidesdb::records_in_range(uint index, const key_range *min, const key
     if (size) key->data()[size - 1]++;
   };
   KeyCodec::Search search{false, true};
-  if (min) search = codec.append_search(min->key, min->keypart_map, &lower);
-  if (max) codec.append_search(max->key, max->keypart_map, &upper);
+  if (min) search = codec->append_search(min->key, min->keypart_map, &lower);
+  if (max) codec->append_search(max->key, max->keypart_map, &upper);
   /* A lower end "at the key" comes as HA_READ_KEY_EXACT too, so that only equal ends make a point. */
-  if (codec.is_unique() && search.all_columns && !search.has_null && same_bytes(lower.slice(), upper.slice()))
+  if (codec->is_unique() && search.all_columns && !search.has_null &&
+      same_bytes(lower.slice(), upper.slice()))
     return 1;
   if (min && min->flag == HA_READ_AFTER_KEY) move_behind(&lower);
   if (max && max->flag != HA_READ_BEFORE_KEY) move_behind(&upper);

@@ -283,7 +283,7 @@ int ha_tidesdb::entry_mode() const {
   if (lock_choice_.locks_nothing()) return TIDESDB_READ_SNAPSHOT;
   /* Nobody adds an entry while the hash is locked (lock_for_check). */
   if (lock_choice_.row == RowLock::EXCLUSIVE && is_long_unique(scan_.index)) return TIDESDB_READ_LATEST;
-  const bool alone = index_codecs_[scan_.index]->is_unique() && !lock_choice_.semi_consistent;
+  const bool alone = index_kinds_[scan_.index]->is_unique() && !lock_choice_.semi_consistent;
   return alone ? lock_choice_.row_mode(scan_) : lock_choice_.gap_mode();
 }
 

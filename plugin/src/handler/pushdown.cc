@@ -57,7 +57,8 @@ check_result_t ha_tidesdb::check_pushed_condition(Slice primary_key, const uchar
   if (has_index_condition()) {
     /* The engine ends ranges, and a column that is cut in the index cannot be compared here. */
     key_range *const end = end_range;
-    if (scan_.end.exact || !index_codecs_[scan_.index]->is_covering()) end_range = nullptr;
+    const KeyCodec *codec = index_codecs_[scan_.index];
+    if (scan_.end.exact || !codec || !codec->is_covering()) end_range = nullptr;
     result = handler_index_cond_check(this);
     end_range = end;
   }

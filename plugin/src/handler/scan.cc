@@ -122,7 +122,7 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   seek.where = where;
   if (scan_.peek == Peek::PEEKED) scan_.peek = Peek::RELOCKING;
   int mode = rows ? read_mode() : entry_mode();
-  scan_.both_versions = !rows && reads_over_newer() && index_codecs_[scan_.index]->is_unique();
+  scan_.both_versions = !rows && reads_over_newer() && index_kinds_[scan_.index]->is_unique();
   if (scan_.both_versions) {
     mode |= TIDESDB_READ_BOTH_VERSIONS;
     scan_.given.clear();
@@ -237,10 +237,10 @@ void ha_tidesdb::give_back_other_row() {
 }
 
 int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
-  const KeyCodec &codec = *index_codecs_[scan_.index];
+  const KeyCodec *codec = index_codecs_[scan_.index];
   const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
   Slice primary_key;
-  if (!codec.primary_key(key, value, &primary_key)) {
+  if (!index_kinds_[scan_.index]->primary_key(key, value, &primary_key)) {
     sql_print_error("TidesDB: an entry of index %u of '%s' cannot be decoded", scan_.index,
                     open_table_->name().c_str());
     return HA_ERR_CRASHED;
@@ -250,12 +250,12 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     if (!row_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
     scan_.whole_rows = true;
   }
-  const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && !over_newer &&
-                               codec.is_covering() && (!primary_codec_ || primary_codec_->is_covering());
+  const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && !over_newer && codec &&
+                               codec->is_covering() && (!primary_codec_ || primary_codec_->is_covering());
   const bool has_condition = has_pushed_condition();
-  if (has_condition || entry_is_enough) {
+  if (codec && (has_condition || entry_is_enough)) {
     if ((entry_is_enough || judging_needs_columns()) &&
-        !codec.decode_entry(key, value, has_condition ? condition_columns() : table->read_set, buf))
+        !codec->decode_entry(key, value, has_condition ? condition_columns() : table->read_set, buf))
       return HA_ERR_CRASHED;
     const int judged = has_condition ? judge(primary_key, buf) : 0;
     if (judged == SKIP_ROW || judged == HA_ERR_END_OF_FILE) unlock_row();
@@ -292,8 +292,9 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
     tidesdb_cursor_look_again(scan_.cursor);
     return SKIP_ROW;
   }
-  /* The entry was judged before the row was locked, which has other bytes of the same weights by now. */
-  if (own && has_condition && !same_bytes(own->value.slice(), value)) {
+  /* The entry was judged before the row was locked, which has other bytes of the same weights by now; or it
+     has no columns to judge. */
+  if (error == 0 && has_condition && (!codec || (own && !same_bytes(own->value.slice(), value)))) {
     const int judged = judge(primary_key, buf);
     if (judged == SKIP_ROW || judged == HA_ERR_END_OF_FILE) {
       give_back_other_row();
@@ -469,12 +470,13 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
 
 int ha_tidesdb::index_read_map(uchar *buf, const uchar *key, key_part_map map, ha_rkey_function find) {
   if (const int error = begin_read()) return error;
-  const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
+  const KeyCodec *codec = columns_of(scan_.index);
+  if (!codec) return HA_ERR_UNSUPPORTED;
   scan_.search.clear();
   KeyCodec::Search search;
-  if (!search_own_entry(buf, map, find, &search)) search = codec.append_search(key, map, &scan_.search);
+  if (!search_own_entry(buf, map, find, &search)) search = codec->append_search(key, map, &scan_.search);
   scan_.point = (find == HA_READ_KEY_EXACT || find == HA_READ_PREFIX || find == HA_READ_PREFIX_LAST) &&
-                codec.is_unique() && search.all_columns && !search.has_null &&
+                codec->is_unique() && search.all_columns && !search.has_null &&
                 /* Two entries may be under the key. */
                 (is_primary(scan_.index) || !reads_over_newer());
   if (scan_.point) {
@@ -572,9 +574,10 @@ int ha_tidesdb::read_range_first(const key_range *start, const key_range *end, b
                                  bool sorted) {
   scan_.end.exact = !end;
   if (end && (end->flag == HA_READ_BEFORE_KEY || end->flag == HA_READ_AFTER_KEY)) {
-    const KeyCodec &codec = is_primary(scan_.index) ? *primary_codec_ : *index_codecs_[scan_.index];
+    const KeyCodec *codec = columns_of(scan_.index);
+    if (!codec) return HA_ERR_UNSUPPORTED;
     scan_.end.key.clear();
-    codec.append_search(end->key, end->keypart_map, &scan_.end.key);
+    codec->append_search(end->key, end->keypart_map, &scan_.end.key);
     scan_.end.exact = true;
     if (end->flag == HA_READ_BEFORE_KEY || successor(&scan_.end.key)) scan_.end.bound = &scan_.end.key;
   }

@@ -159,8 +159,8 @@ int ha_tidesdb::look_at_other_rows(uint index, const uchar *record, Slice own_ke
   for (; status == TIDESDB_OK; status = tidesdb_cursor_step(entries, 1)) {
     const tidesdb_row &entry = entries->rows[entries->position];
     Slice key{entry.key, entry.key_size};
-    if (!is_primary(index) && !index_codecs_[index]->primary_key({entry.key, entry.key_size},
-                                                                 {entry.value, entry.value_size}, &key))
+    if (!is_primary(index) &&
+        !index_kinds_[index]->primary_key({entry.key, entry.key_size}, {entry.value, entry.value_size}, &key))
       return HA_ERR_CRASHED;
     if (same_bytes(key, own_key)) continue;
     bool is_there;
