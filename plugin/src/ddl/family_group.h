@@ -32,7 +32,7 @@ int change_families(const std::string &prefix, Change change) {
 template <class Change>
 int change_index(DdlGroup *group, const std::string &table, uint32_t index_id, Change change) {
   std::vector<std::string> names;
-  int status = list_families(plugin.db, index_family(table, index_id), &names);
+  int status = list_families(plugin.db, index_prefix(table, index_id), &names);
   if (status == TIDESDB_OK && names.empty()) return TIDESDB_NO_SUCH_FAMILY;
   for (const std::string &name : names)
     if (status == TIDESDB_OK) status = change(group, name);

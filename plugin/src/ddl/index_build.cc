@@ -181,7 +181,7 @@ void IndexBuild::make_entries(size_t place, Slice primary_key, EntrySet *entries
 
 int IndexBuild::write_entries(size_t index, Ingest *tables) {
   FamilyHandle family;
-  int status = open_family(plugin.db, index_family(shadow_, plan_.added[index].id), &family);
+  int status = open_family(plugin.db, entries_family(shadow_, plan_.added[index].id), &family);
   if (status != TIDESDB_OK) return fail(status);
   const int error = loads_[index]->write(thd_, family.get(), tables);
   loads_[index].reset();

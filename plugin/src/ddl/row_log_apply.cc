@@ -9,6 +9,7 @@
 
 #include "sql_class.h"
 
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "errors.h"
 #include "row/row_ttl.h"
@@ -65,7 +66,7 @@ int IndexBuild::Follower::open() {
     families_.emplace_back();
     checks_.emplace_back();
     if (status == TIDESDB_OK)
-      status = open_family(plugin.db, index_family(build_.shadow_, index.id), &families_.back());
+      status = open_family(plugin.db, entries_family(build_.shadow_, index.id), &families_.back());
     if (status == TIDESDB_OK) status = open_cursor(families_.back().get(), &checks_.back());
   }
   old_.entries.resize(families_.size());

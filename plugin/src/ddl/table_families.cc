@@ -6,7 +6,11 @@
 namespace tidesdb {
 
 std::vector<TableFamily> index_families(const std::string &table, uint key, uint32_t index_id) {
-  return {{index_family(table, index_id), key}};
+  return {{index_prefix(table, index_id), key}};
+}
+
+std::string entries_family(const std::string &table, uint32_t index_id) {
+  return index_families(table, MAX_KEY, index_id).front().name;
 }
 
 std::vector<TableFamily> table_families(const std::string &table, const TableRecord &record) {

@@ -3,7 +3,7 @@
 
   What must be there follows from the table's record, by table_families(): CREATE makes these, OpenTable opens
   them and lists them for CHECK, OPTIMIZE and statistics, and ALTER changes their options.
-  What is there has a name that begins with families_of(table), and with index_family(table, id) where it is
+  What is there has a name that begins with families_of(table), and with index_prefix(table, id) where it is
   an index's: RENAME, DROP, TRUNCATE and the ends of an ALTER take what the dictionary lists
   (ddl/family_group.h), and so do backups and INFORMATION_SCHEMA.
 
@@ -29,8 +29,10 @@ struct TableFamily {
   bool has_rows() const { return key == MAX_KEY; }
 };
 
-/* Of a secondary index: the first one is index_family(). */
+/* Of a secondary index: the first one has its entries. */
 std::vector<TableFamily> index_families(const std::string &table, uint key, uint32_t index_id);
+/* The name of that one. */
+std::string entries_family(const std::string &table, uint32_t index_id);
 /* All, the rows first, then the indexes in the order of the record. */
 std::vector<TableFamily> table_families(const std::string &table, const TableRecord &record);
 

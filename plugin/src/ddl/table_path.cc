@@ -70,7 +70,7 @@ TableNames table_names(const std::string &table) {
   return names;
 }
 
-std::string index_family(const std::string &table, uint32_t index_id) {
+std::string index_prefix(const std::string &table, uint32_t index_id) {
   std::string name = table;
   name += '\0';
   name += 'i';

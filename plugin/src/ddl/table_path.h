@@ -25,7 +25,8 @@ std::string canonical_database(const char *path);
 
 inline std::string families_of(const std::string &table) { return table + '\0'; }
 inline std::string primary_family(const std::string &table) { return table + '\0' + 'p'; }
-std::string index_family(const std::string &table, uint32_t index_id);
+/* What the names of an index's families begin with. */
+std::string index_prefix(const std::string &table, uint32_t index_id);
 /* The table, or partition, that a family is one of. */
 inline std::string table_of_family(const std::string &family) { return family.substr(0, family.find('\0')); }
 /* The number of the secondary index that a family is one of; false: it is of none. */

@@ -2,6 +2,7 @@
 
 #include <mysql/plugin.h>
 
+#include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "store/store.h"
@@ -92,8 +93,8 @@ std::unique_ptr<LinkedIndex> LinkedIndex::find(THD *thd, const std::string &othe
   found->whole_ = found->unique_ && own.size() == found->parts_.size();
   if (open_family(plugin.db, primary_family(other), &found->rows_) != TIDESDB_OK) return nullptr;
   if (!is_primary) {
-    const std::string family = index_family(other, index->id);
-    if (open_family(plugin.db, family, &found->index_) != TIDESDB_OK) return nullptr;
+    if (open_family(plugin.db, entries_family(other, index->id), &found->index_) != TIDESDB_OK)
+      return nullptr;
     tidesdb_family_attach(found->index_.get(), found->rows_.get());
   }
   /* The definition's columns go with it. */
