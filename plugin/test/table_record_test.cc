@@ -1,6 +1,7 @@
 /*
   The dictionary record of a table, without a server: `make test-table-record`. A record that is written is
-  read as it was, each of its parts with and without the others, and none that is cut is read.
+  read as it was, each of its parts with and without the others, and none that is cut is read. A row of a
+  layout that the record does not explain is refused by its number.
 */
 #include "ddl/table_record.h"
 
@@ -102,11 +103,30 @@ void what_is_stale_is_not_written() {
   CHECK(record.encode() == before);
 }
 
+void a_layout_that_the_record_does_not_explain_is_named() {
+  RowHistory history;
+  history.version = 3;
+  history.older.resize(2);
+  history.older[0].version = 1;
+  history.older[1].version = 2;
+  const auto refusal = [&](std::vector<uchar> row) {
+    return unknown_layout({row.data(), row.size()}, history);
+  };
+  for (const uchar known : {1, 2, 3}) CHECK(refusal({known, 0}).empty());
+  CHECK(refusal({}).empty());
+  CHECK(refusal({0x80}).empty());
+  CHECK(refusal({0, 1, 3}).find("layout 0 ") != std::string::npos);
+  CHECK(refusal({0, 1, 3}).find("a later release of TidesDB") != std::string::npos);
+  CHECK(refusal({4, 0}).find("layout 4, ") != std::string::npos);
+  CHECK(refusal({4, 0}).find("layouts 1 to 3") != std::string::npos);
+}
+
 }  // namespace
 
 int main() {
   for (uint parts = 0; parts <= ALL_PARTS; parts++) a_record_is_read_as_it_was_written(parts);
   the_flag_tells_of_expressions();
   what_is_stale_is_not_written();
+  a_layout_that_the_record_does_not_explain_is_named();
   return 0;
 }

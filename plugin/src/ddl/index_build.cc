@@ -37,6 +37,13 @@ bool IndexBuild::killed() const { return thd_kill_level(thd_) >= THD_ABORT_SOFTL
 
 int IndexBuild::fail(int status) const { return plain_error(status, "ALTER TABLE"); }
 
+int IndexBuild::undecodable_row(Slice value) const {
+  const std::string layout = row_codec_->unknown_layout(value);
+  if (layout.empty()) return HA_ERR_CRASHED;
+  my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: ALTER TABLE: %s", MYF(0), layout.c_str());
+  return HA_ERR_GENERIC;
+}
+
 int IndexBuild::prepare(const HA_CREATE_INFO *info, RowLog *log) {
   if (const int error = make_kinds()) return error;
   if (const int error = choose_columns()) return error;
@@ -159,7 +166,8 @@ int IndexBuild::read_rows() {
     }
     const tidesdb_row &row = cursor->rows[cursor->position];
     const Slice primary_key{row.key, row.key_size};
-    if (!reader_->read(primary_key, {row.value, row.value_size}, altered_->record[0])) return HA_ERR_CRASHED;
+    const Slice value{row.value, row.value_size};
+    if (!reader_->read(primary_key, value, altered_->record[0])) return undecodable_row(value);
     for (size_t i = 0; i < plan_.added.size(); i++) {
       make_entries(i, primary_key, &entries);
       for (const EntrySet::Entry &entry : entries)
@@ -198,7 +206,7 @@ int IndexBuild::duplicate(size_t index, Slice key, Slice value) {
     status = tidesdb_cursor_get(cursor.get(), view_->txn(), primary_key.data, primary_key.size,
                                 TIDESDB_READ_SNAPSHOT, &row);
   if (status != TIDESDB_OK) return fail(status);
-  if (!reader_->read(primary_key, row, altered_->record[0])) return HA_ERR_CRASHED;
+  if (!reader_->read(primary_key, row, altered_->record[0])) return undecodable_row(row);
   const uint number = plan_.added[index].key;
   virtual_columns_.complete(number, altered_->record[0]);
   print_keydup_error(altered_, &altered_->key_info[number], MYF(0));

@@ -81,6 +81,8 @@ class IndexBuild {
   int duplicate(size_t index, Slice key, Slice value);
   bool killed() const;
   int fail(int status) const;
+  /* Of a row that read() refused; tells the client where its layout is unknown. */
+  int undecodable_row(Slice value) const;
 
   THD *thd_;
   TABLE *altered_;

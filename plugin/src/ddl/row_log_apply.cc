@@ -112,7 +112,8 @@ int IndexBuild::Follower::look(Row *row, tidesdb_txn *txn, Slice primary_key) {
 int IndexBuild::Follower::make_entries(Row *row, Slice primary_key) {
   for (EntrySet &entries : row->entries) entries.clear();
   if (!row->there) return 0;
-  if (!build_.reader_->read(primary_key, row->value, build_.altered_->record[0])) return HA_ERR_CRASHED;
+  if (!build_.reader_->read(primary_key, row->value, build_.altered_->record[0]))
+    return build_.undecodable_row(row->value);
   for (size_t i = 0; i < row->entries.size(); i++) build_.make_entries(i, primary_key, &row->entries[i]);
   return 0;
 }

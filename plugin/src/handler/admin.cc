@@ -162,7 +162,7 @@ int ha_tidesdb::list_orphans(THD *thd, tidesdb_txn *txn) {
       say(thd, table, "check", "warning", "foreign key %s: %llu rows refer to what is not there",
           checks.reference(i).name.c_str(), orphans[i]);
   if (status == TIDESDB_OK) return HA_ADMIN_OK;
-  if (status != TIDESDB_INTERRUPTED)
+  if (status != TIDESDB_INTERRUPTED && status != ERROR_IS_GIVEN)
     say(thd, table, "check", "error", "foreign keys: %s", tidesdb_last_error());
   return status == TIDESDB_CORRUPTION ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
 }
@@ -178,8 +178,14 @@ int ha_tidesdb::look_at_rows(tidesdb_txn *txn, const std::function<int(Slice)> &
     if (++steps % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()) >= THD_ABORT_SOFTLY)
       return TIDESDB_INTERRUPTED;
     const tidesdb_row &row = rows->rows[rows->position];
-    if (!whole_rows.read({row.key, row.key_size}, {row.value, row.value_size}, table->record[0]))
-      return TIDESDB_CORRUPTION;
+    const Slice value{row.value, row.value_size};
+    if (!whole_rows.read({row.key, row.key_size}, value, table->record[0])) {
+      const std::string layout = row_codec_->unknown_layout(value);
+      if (layout.empty()) return TIDESDB_CORRUPTION;
+      const bool repairs = thd_sql_command(ha_thd()) == SQLCOM_REPAIR;
+      say(ha_thd(), table, repairs ? "repair" : "check", "error", "%s", layout.c_str());
+      return ERROR_IS_GIVEN;
+    }
     if (const int looked = look({row.key, row.key_size})) return looked;
   }
   return status == TIDESDB_NOT_FOUND ? static_cast<int>(TIDESDB_OK) : status;
@@ -213,10 +219,12 @@ int ha_tidesdb::compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry
     if (killed()) return HA_ADMIN_FAILED;
     const tidesdb_row &row = rows->rows[rows->position];
     const Slice primary_key{row.key, row.key_size};
-    if (!whole_rows.read(primary_key, {row.value, row.value_size}, record)) {
-      say(thd, table, "check", "error", "row %llu in order of the primary key cannot be decoded",
-          static_cast<ulonglong>(row_number));
-      return HA_ADMIN_CORRUPT;
+    const Slice value{row.value, row.value_size};
+    if (!whole_rows.read(primary_key, value, record)) {
+      const std::string layout = row_codec_->unknown_layout(value);
+      say(thd, table, "check", "error", "row %llu in order of the primary key cannot be decoded%s%s",
+          static_cast<ulonglong>(row_number), layout.empty() ? "" : ": ", layout.c_str());
+      return layout.empty() ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
     }
     if (has_primary_key()) {
       key.clear();

@@ -277,7 +277,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool is_checked_by_server(uint index) const;
   bool is_excluding(uint index, const uchar *record);
   /* Calls `look` for each row of the snapshot, which is in record[0] then, until it returns another status
-     than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed. */
+     than TIDESDB_OK. TIDESDB_INTERRUPTED: the statement was killed; ERROR_IS_GIVEN: a row has an unknown
+     layout, and the client was told. */
   int look_at_rows(tidesdb_txn *txn, const std::function<int(Slice)> &look);
 
   /* scan.cc */
@@ -302,7 +303,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   void give_back_other_row();
   bool fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf);
   int return_entry(const tidesdb_row &entry, uchar *buf);
-  /* Says in the error log why a row cannot be read. */
+  /* Says why a row cannot be read: in the error log, and to the client where its layout is unknown. */
   int undecodable_row(Slice value) const;
   int read_by_key(Slice primary_key, uchar *buf, int none, int flags);
   int read_unique(uchar *buf, int none);

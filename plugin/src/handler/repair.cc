@@ -121,7 +121,8 @@ int ha_tidesdb::say_differences(THD *thd) {
     return static_cast<int>(TIDESDB_OK);
   };
   const int summed = look_at_rows(reader.txn(), sum_row);
-  if (summed != TIDESDB_OK) return summed == TIDESDB_INTERRUPTED ? HA_ADMIN_FAILED : HA_ADMIN_CORRUPT;
+  if (summed == TIDESDB_INTERRUPTED || summed == ERROR_IS_GIVEN) return HA_ADMIN_FAILED;
+  if (summed != TIDESDB_OK) return HA_ADMIN_CORRUPT;
   bool fits = true;
   for (uint i = 0; i < table_share->keys; i++) {
     if (is_primary(i)) continue;

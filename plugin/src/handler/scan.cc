@@ -172,14 +172,15 @@ void ha_tidesdb::remember_row_number(Slice primary_key) {
 }
 
 int ha_tidesdb::undecodable_row(Slice value) const {
-  const ulonglong layout = RowReader::layout_version(value);
-  if (!row_codec_->knows(layout))
-    sql_print_error("TidesDB: a row of '%s' has the unknown layout version %llu", open_table_->name().c_str(),
-                    layout);
-  else
+  const std::string layout = row_codec_->unknown_layout(value);
+  if (layout.empty()) {
     sql_print_error("TidesDB: a row of '%s' cannot be decoded (%zu bytes)", open_table_->name().c_str(),
                     value.size);
-  return HA_ERR_CRASHED;
+    return HA_ERR_CRASHED;
+  }
+  /* The table is whole: REPAIR would do harm. */
+  sql_print_error("TidesDB: table '%s': %s", open_table_->name().c_str(), layout.c_str());
+  return session_ ? session_->refuse(layout) : HA_ERR_CRASHED;
 }
 
 int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) {

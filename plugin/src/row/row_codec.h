@@ -42,6 +42,8 @@ class RowCodec {
      of large BLOBs are left where they are. */
   void encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlob> *large = nullptr) const;
 
+  /* As unknown_layout() of the table's history. */
+  std::string unknown_layout(Slice row) const { return tidesdb::unknown_layout(row, *history_); }
   /* Whether rows of this layout version can be read. */
   bool knows(ulonglong version) const { return version == history_->version || older(version); }
 
@@ -112,7 +114,7 @@ class RowReader {
   /*
     Fills the chosen columns of `record` and all of its NULL bits. `key` is the row's key in the
     primary family. BLOB pointers go into this reader's memory and live until its next read().
-    false: damaged bytes, or a layout version that is not known.
+    false: damaged bytes, or a layout version that is not known (RowCodec::unknown_layout).
   */
   bool read(Slice key, Slice value, uchar *record);
   /* Gives the memory of large BLOBs back; the pointers to them end. */

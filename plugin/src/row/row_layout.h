@@ -68,6 +68,21 @@ struct RowHistory {
   std::vector<ColumnDefault> defaults;
 };
 
+/* Why a row of a layout that the history does not have cannot be read; empty: it has the layout, or the row
+   begins with no layout at all. */
+inline std::string unknown_layout(Slice row, const RowHistory &history) {
+  const uchar *from = row.data;
+  ulonglong version;
+  if (!read_varint(&from, row.data + row.size, &version) || version == history.version) return {};
+  for (const RowLayout &layout : history.older)
+    if (layout.version == version) return {};
+  const std::string met = "a row has layout " + std::to_string(version);
+  if (version == 0)
+    return met + " (rows in parts), which a later release of TidesDB writes; this one cannot read it";
+  return met + ", and this release of TidesDB knows layouts " + std::to_string(FIRST_ROW_LAYOUT) + " to " +
+         std::to_string(history.version) + " of the table: a later release wrote it, or it is damaged";
+}
+
 /* How a column of a table stands in its rows. */
 enum class RowKind : uchar { NONE, FIXED, CHAR, VARCHAR1, VARCHAR2, BLOB };
 RowKind row_kind(const Field *field);
