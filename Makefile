@@ -211,7 +211,10 @@ test-scale-out: links engine ## Spider over TidesDB: the manual's chapter as wri
 
 test-alerts: ## the manual's alerts by Prometheus' promtool, which Debian's package has; some seconds
 	@$(call say,checking docs/manual/alerts.yml with promtool (some seconds))
-	@WORK=$(BUILD)/alerts-test scripts/test/alerts.sh
+	@mkdir -p $(BUILD)/alerts-test
+	@cp docs/manual/alerts.yml scripts/test/alerts-test.yml $(BUILD)/alerts-test
+	@cd $(BUILD)/alerts-test && promtool=$$($(CURDIR)/scripts/setup/packages.sh promtool $(BUILD)/alerts-test/unpacked) && \
+	  $$promtool check rules alerts.yml && $$promtool test rules alerts-test.yml
 
 test-install: setup ## the library, installed and used by a C program in a directory of its own; half a minute once it is built
 	@$(call say,installing the library and building programs against it (half a minute))

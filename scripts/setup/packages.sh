@@ -4,6 +4,8 @@
 # packages.sh browser: Debian's Chromium and Node, and a font, which look at the report's pages in `make test-report`.
 # packages.sh galera: Galera's provider for `make test-galera`; prints the path of the library. It knows no server's
 #   version: the system's own serves the servers of both releases.
+# packages.sh promtool FOLDER: the system's promtool for `make test-alerts`, or that of Debian's package prometheus, unpacked
+#   in FOLDER: no daemon is installed; prints the path of the program.
 # packages.sh rocksdb debian|source: RocksDB for the laboratory's comparison of bare engines; prints what the shell that
 #   builds must set (eval "$(scripts/setup/packages.sh rocksdb debian)").
 #   debian: the system's library, 7.8 in Debian 12 and 9.10 in 13; the bindings are made from its header. Debian
@@ -104,6 +106,18 @@ install_galera() {
   echo "$provider"
 }
 
+unpack_promtool() {
+  local folder=$1
+  command -v promtool && return
+  if [ ! -x "$folder/usr/bin/promtool" ]; then
+    mkdir -p "$folder"
+    rm -f "$folder"/prometheus_*.deb
+    (cd "$folder" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download prometheus)
+    dpkg -x "$folder"/prometheus_*.deb "$folder"
+  fi
+  echo "$folder/usr/bin/promtool"
+}
+
 install_rocksdb() {
   case $1 in
     debian)
@@ -125,6 +139,7 @@ install_named() {
   mkdir -p "$LOGS"
   case $1 in
     browser | galera) "install_$1" ;;
+    promtool) unpack_promtool "$2" ;;
     rocksdb) install_rocksdb "${2:-debian}" ;;
     *) install_missing "$1" "$@" ;;
   esac

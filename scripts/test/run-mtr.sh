@@ -2,9 +2,20 @@
 # run-mtr.sh PREFIX BASEDIR VARDIR SUITE [TEST...]: MariaDB's test runner over a suite,
 # in a tree of links that has our plugin and suite (scripts/plugin/basedir.sh). Ends with
 # a line "mtr: N passed, N failed, N skipped".
+# The suite tidesdb_innodb: the tests of tidesdb with InnoDB as the default engine, to record results that do not
+# depend on TidesDB (MTR_FLAGS=--record), or to see that they still hold.
 set -euo pipefail
 prefix=$1 base=$2 vardir=$3 suite=$4
 shift 4
+
+if [ "$suite" = tidesdb_innodb ]; then
+  suites=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../plugin/mysql-test/suite" && pwd)
+  own=$base/share/mariadb/mariadb-test/suite/$suite
+  mkdir -p "$own"
+  ln -sfn -t "$own" "$suites"/tidesdb/{t,r,include}
+  printf -- '--innodb\n--sequence\n--default-storage-engine=InnoDB\n' >"$own/suite.opt"
+  MTR_FLAGS="--skip-test=engine_|refused_|variable_ ${MTR_FLAGS:-}"
+fi
 
 mkdir -p "$vardir"
 log=$vardir.log
