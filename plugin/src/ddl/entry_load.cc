@@ -15,6 +15,7 @@ namespace {
 /* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
 constexpr ulonglong SORTS_IN_WRITE_BUFFER = 16;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
+constexpr ulonglong LEAST_LOADS = 16;
 /* Entries that go to the engine in one call. */
 constexpr size_t ENTRIES_OF_A_WRITE = 32;
 /* Entries between two looks at KILL. */
@@ -93,6 +94,10 @@ class Writes {
 };
 
 }  // namespace
+
+size_t most_entry_loads() {
+  return std::max(LEAST_LOADS, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / LEAST_SORT_MEMORY);
+}
 
 EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
     : kind_(kind), owner_(std::move(owner)), sort_(sort_memory(loads), owner_.killed) {}

@@ -15,6 +15,9 @@
 
 namespace tidesdb {
 
+/* Most loads that sort at a time: each takes memory, and files. */
+size_t most_entry_loads();
+
 class EntryLoad {
  public:
   /* How its owner answers. All but killed() make an error for the server. */

@@ -13,8 +13,17 @@
 
 namespace tidesdb {
 
+namespace {
+
 /* Tables in the making take memory for each partition. */
 constexpr uint MOST_LOADS_OF_TABLES = 16;
+
+/* LIMIT ROWS EXAMINED ends a SELECT by a kill, too, and the rows before stay. */
+bool is_killed(THD *thd) {
+  return thd_kill_level(thd) >= THD_ABORT_SOFTLY && killed_mask_hard(thd->killed) != ABORT_QUERY;
+}
+
+}  // namespace
 
 BulkLoad::BulkLoad(ha_tidesdb *handler) : handler_(handler) {}
 
@@ -34,7 +43,8 @@ uint BulkLoad::rows_place() const { return handler_->table_share->keys; }
    those of a load. */
 bool BulkLoad::may_become_tables() const {
   const ha_tidesdb &handler = *handler_;
-  return beside_ <= MOST_LOADS_OF_TABLES && !handler.is_temporary_ && !handler.inserts_.ignores_duplicates &&
+  return beside_ <= MOST_LOADS_OF_TABLES && size_t{beside_} * rows_place() <= most_entry_loads() &&
+         !handler.is_temporary_ && !handler.inserts_.ignores_duplicates &&
          handler.server_checked_keys_.empty() &&
          !(handler.checks_foreign_keys() && handler.row_checks_->has_references());
 }
@@ -51,16 +61,12 @@ void BulkLoad::reset_cursors() {
 }
 
 tidesdb_txn *BulkLoad::reading_txn() {
-  if (way_ == Way::TABLES) {
-    const int error = end_tables();
-    if (failed_ == 0) failed_ = error;
-  }
+  if (way_ == Way::TABLES) end_tables();
   return load_.txn();
 }
 
-int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate) {
-  *duplicate = false;
-  if ((knows_greatest_entries_ || place == rows_place()) && keys_.is_above_all(place, key)) return 0;
+int BulkLoad::find(uint place, tidesdb_family *family, Slice key, bool *found) {
+  *found = false;
   if (!cursors_[place]) {
     const int status = open_cursor(family, &cursors_[place]);
     if (status != TIDESDB_OK) return handler_->fail(status);
@@ -70,7 +76,7 @@ int BulkLoad::check_unique(uint place, tidesdb_family *family, Slice key, bool *
       tidesdb_cursor_get(cursors_[place].get(), txn(), key.data, key.size, TIDESDB_READ_LATEST, &value);
   if (status == TIDESDB_NOT_FOUND) return 0;
   if (status != TIDESDB_OK) return handler_->fail(status);
-  *duplicate = true;
+  *found = true;
   return 0;
 }
 
@@ -90,13 +96,21 @@ int BulkLoad::write(const uchar *record) {
   handler.writer_.encode(*handler.row_codec_, record);
   handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
                     handler.writer_.row_value.slice(), TIDESDB_PUT, false, handler.table_share->primary_key);
-  if (way_ == Way::UNDECIDED && held_.size() + value_size(handler.writer_.ops()[0]) >= least_of_tables())
-    if (const int error = begin_tables()) return error;
+  const bool ascends =
+      !handler.has_primary_key() || keys_.is_above_all(rows_place(), handler.writer_.new_primary.slice());
+  if (way_ == Way::UNDECIDED) {
+    const size_t held = held_.size() + held_writes_.size() * sizeof(HeldWrite);
+    if (!ascends) {
+      end_holding();
+    } else if (held + value_size(handler.writer_.ops()[0]) >= least_of_tables()) {
+      if (const int error = begin_tables()) return error;
+    }
+  }
   if (way_ == Way::TABLES) {
-    if (keys_.is_above_all(rows_place(), handler.writer_.new_primary.slice())) return write_in_order(record);
+    if (ascends) return write_in_order(record);
     if (const int error = end_tables()) return error;
   }
-  return write_checked(record);
+  return write_checked(record, ascends);
 }
 
 /* The row, and its entries, as a part of TABLES. */
@@ -115,13 +129,14 @@ int BulkLoad::write_in_order(const uchar *record) {
   return handler.entries_may_be_cut_short() ? HA_ERR_ABORTED_BY_USER : 0;
 }
 
-/* The row, and its entries, in the transaction, after a look for duplicates. */
-int BulkLoad::write_checked(const uchar *record) {
+/* The row, and its entries, in the transaction, after a look for duplicates. `new_row`: no other has its
+   primary key. */
+int BulkLoad::write_checked(const uchar *record, bool new_row) {
   ha_tidesdb &handler = *handler_;
   bool duplicate = false;
-  if (handler.has_primary_key()) {
-    if (const int error = check_unique(rows_place(), handler.open_table_->primary(),
-                                       handler.writer_.new_primary.slice(), &duplicate))
+  if (!new_row) {
+    if (const int error = find(rows_place(), handler.open_table_->primary(),
+                               handler.writer_.new_primary.slice(), &duplicate))
       return error;
     if (duplicate) return refuse_duplicate(handler.table_share->primary_key);
   }
@@ -130,8 +145,8 @@ int BulkLoad::write_checked(const uchar *record) {
     EntrySet &entries = handler.writer_.entries[i].after;
     handler.make_entries(i, record, handler.writer_.new_primary.slice(), &entries);
     for (const EntrySet::Entry &entry : entries) {
-      if (entry.decides) {
-        if (const int error = check_unique(i, handler.open_table_->index(i), entry.key.slice(), &duplicate))
+      if (entry.decides && !(knows_greatest_entries_ && keys_.is_above_all(i, entry.key.slice()))) {
+        if (const int error = find(i, handler.open_table_->index(i), entry.key.slice(), &duplicate))
           return error;
         if (duplicate) return refuse_duplicate(i);
       }
@@ -168,34 +183,32 @@ void BulkLoad::hold_writes() {
   }
 }
 
-/* What the transaction has becomes the begin of the tables, if its rows came in order. */
+void BulkLoad::end_holding() {
+  way_ = Way::CHUNKS;
+  held_ = ByteBuffer();
+  held_writes_ = {};
+}
+
+/* What the transaction has becomes the begin of the tables. */
 int BulkLoad::begin_tables() {
   ha_tidesdb &handler = *handler_;
   ByteBuffer held;
   std::vector<HeldWrite> writes;
   std::swap(held, held_);
   std::swap(writes, held_writes_);
-  way_ = Way::CHUNKS;
-  AscendingKeys order;
-  order.clear(1);
-  const uchar *at = held.data();
-  for (const HeldWrite &write : writes) {
-    if (write.index == rows_place() && !order.is_above_all(0, {at, write.key})) return next_chunk();
-    at += write.key + write.value;
-  }
+  way_ = Way::TABLES;
   reset_cursors();
   int status = load_.forget_chunk();
   if (status != TIDESDB_OK) return handler.fail(status);
-  way_ = Way::TABLES;
   entries_.resize(rows_place());
   for (uint i = 0; i < rows_place(); i++) {
     if (handler.is_primary(i)) continue;
-    EntryLoad::Owner owner{[&handler] { return thd_kill_level(handler.table->in_use) >= THD_ABORT_SOFTLY; },
+    EntryLoad::Owner owner{[&handler] { return is_killed(handler.table->in_use); },
                            [&handler](int failed) { return handler.fail(failed); },
                            [this, i](Slice key, Slice value) { return report_duplicate(i, key, value); }};
     entries_[i].reset(new EntryLoad(*handler.index_kinds_[i], size_t{beside_} * rows_place(), owner));
   }
-  at = held.data();
+  const uchar *at = held.data();
   for (const HeldWrite &write : writes) {
     const Slice key{at, write.key}, value{at + write.key, write.value};
     at += write.key + write.value;
@@ -210,11 +223,16 @@ int BulkLoad::begin_tables() {
   return 0;
 }
 
-/* What was loaded can be read from now on. */
+/* What was loaded can be read from now on. After an error nothing more is written. */
 int BulkLoad::end_tables() {
-  ha_tidesdb &handler = *handler_;
   way_ = Way::CHUNKS;
   knows_greatest_entries_ = false;
+  failed_ = write_entries();
+  return failed_;
+}
+
+int BulkLoad::write_entries() {
+  ha_tidesdb &handler = *handler_;
   /* The row of a duplicate is read. */
   int status = tables_.finish();
   if (status != TIDESDB_OK) return handler.fail(status);
@@ -241,6 +259,10 @@ int BulkLoad::report_duplicate(uint index, Slice key, Slice value) {
   if (status == TIDESDB_OK)
     status = tidesdb_cursor_get(cursor.get(), txn(), primary_key.data, primary_key.size, TIDESDB_READ_LATEST,
                                 &row);
+  if (status == TIDESDB_NOT_FOUND) { /* it has expired meanwhile */
+    my_error(ER_DUP_UNKNOWN_IN_INDEX, MYF(0), table->key_info[index].name.str);
+    return ERROR_IS_GIVEN;
+  }
   if (status != TIDESDB_OK) return handler.fail(status);
   if (!reader.read(primary_key, row, table->record[0])) return handler.undecodable_row(row);
   handler.virtual_columns_.complete(index, table->record[0]);
@@ -252,7 +274,7 @@ int BulkLoad::report_duplicate(uint index, Slice key, Slice value) {
 int BulkLoad::finish() {
   if (failed_ != 0) return failed_;
   reset_cursors();
-  if (thd_kill_level(handler_->table->in_use) >= THD_ABORT_SOFTLY) return HA_ERR_ABORTED_BY_USER;
+  if (is_killed(handler_->table->in_use)) return HA_ERR_ABORTED_BY_USER;
   if (way_ == Way::TABLES)
     if (const int error = end_tables()) return error;
   int status = load_.finish();

@@ -1,8 +1,8 @@
 /*
   Loading a table that nobody sees yet: the target of ALTER by copy, of CREATE TABLE ... SELECT.
 
-  A small load is one transaction without locks. Duplicates are found by reading the own table, except for
-  keys that arrive in ascending order.
+  A small load in the order of its keys is one transaction without locks. Duplicates are found by reading the
+  own table, except for keys that arrive in ascending order.
 
   A load that grows becomes finished tables, past log and memtable (tidesdb_ingest_begin()), as long as its
   rows come in the order of their keys. Index entries are sorted meanwhile and written at the end
@@ -46,7 +46,7 @@ class BulkLoad {
 
  private:
   enum class Way {
-    UNDECIDED, /* one transaction, which grows */
+    UNDECIDED, /* one transaction, which grows; every row came in order */
     TABLES,
     CHUNKS
   };
@@ -59,12 +59,14 @@ class BulkLoad {
   uint rows_place() const;
   bool may_become_tables() const;
   int write_in_order(const uchar *record);
-  int write_checked(const uchar *record);
-  int check_unique(uint place, tidesdb_family *family, Slice key, bool *duplicate);
+  int write_checked(const uchar *record, bool new_row);
+  int find(uint place, tidesdb_family *family, Slice key, bool *found);
   int refuse_duplicate(uint index);
   void hold_writes();
+  void end_holding();
   int begin_tables();
   int end_tables();
+  int write_entries();
   int next_chunk();
   void reset_cursors();
   int report_duplicate(uint index, Slice key, Slice value);
