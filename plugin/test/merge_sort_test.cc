@@ -25,7 +25,7 @@ static bool disk_is_full;
 
 extern "C" {
 char *my_tmpdir(MY_TMPDIR *) { return const_cast<char *>("/tmp"); }
-void tidesdb_count_sort_memory(int64_t bytes) { sort_memory += bytes; }
+void tidesdb_count_sort_memory(tidesdb_db *, int64_t bytes) { sort_memory += bytes; }
 void *my_malloc(PSI_memory_key, size_t size, myf) { return malloc(size); }
 void *my_realloc(PSI_memory_key, void *old, size_t size, myf) { return realloc(old, size); }
 void my_free(void *data) { free(data); }
@@ -70,7 +70,7 @@ bool add(MergeSort *sort, const std::string &key) {
 
 void entries_come_back_in_order(size_t count) {
   {
-    MergeSort sort(MEMORY, [] { return false; });
+    MergeSort sort(nullptr, MEMORY, [] { return false; });
     std::vector<std::string> keys;
     for (size_t n = 0; n < count; n++) {
       keys.push_back(key_of(n));
@@ -95,7 +95,7 @@ void a_kill_ends_a_merge() {
   bool killed = false;
   size_t looks = 0;
   {
-    MergeSort sort(MEMORY, [&] {
+    MergeSort sort(nullptr, MEMORY, [&] {
       looks++;
       return killed;
     });
@@ -111,7 +111,7 @@ void a_kill_ends_a_merge() {
   /* Of the merge before reading, too: of each level there are nearly 32. */
   killed = false;
   {
-    MergeSort sort(MEMORY, [&] { return killed; });
+    MergeSort sort(nullptr, MEMORY, [&] { return killed; });
     const size_t full_runs = 4 * 32 * 32 + 31 * 32 + 30, entries_of_run = MEMORY / 32;
     for (size_t n = 0; n <= full_runs * entries_of_run; n++) CHECK(add(&sort, key_of(n)));
     killed = true;
@@ -122,7 +122,7 @@ void a_kill_ends_a_merge() {
 
 void a_full_disk_ends_it() {
   {
-    MergeSort sort(MEMORY, [] { return false; });
+    MergeSort sort(nullptr, MEMORY, [] { return false; });
     size_t n = 0;
     for (; n < 1000; n++) CHECK(add(&sort, key_of(n)));
     disk_is_full = true;

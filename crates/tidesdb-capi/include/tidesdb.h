@@ -240,12 +240,11 @@ typedef struct tidesdb_memory_plan {
  * kept while there is room, and reduced beyond. TIDESDB_INVALID for a set budget below what is set in it. */
 int tidesdb_plan_memory(tidesdb_memory_plan *plan);
 
-/* Adds to the memory that the program holds for sorts of what it will write, or takes away (below 0). It is a part of
- * memory_total (tidesdb_get_stats), so that it counts in max_memory. In the whole process, from any thread. */
-void tidesdb_count_sort_memory(int64_t bytes);
-
 /* Opens or makes the store in `path`. An existing one is recovered first. *db is the caller's. */
 int tidesdb_open(const char *path, const tidesdb_options *options, tidesdb_db **db);
+/* Adds to the memory that the program holds for sorts of what it will write into the store, or takes away (below 0). It
+ * is a part of memory_total (tidesdb_get_stats), so that it counts in max_memory. From any thread; NULL: does nothing. */
+void tidesdb_count_sort_memory(tidesdb_db *db, int64_t bytes);
 /* Options of an open store that can change; see tidesdb_options for what each does. */
 typedef struct tidesdb_live_options {
   uint64_t write_buffer_size;       /* counts for the memtable that takes writes now */

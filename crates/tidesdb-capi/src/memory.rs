@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use tidesdb::internal::memory_gauge::SORTS;
 use tidesdb::internal::options::{available_memory, MemoryPlan, Size};
 
 use crate::error::{guard_shared, OK};
+use crate::handles::DbHandle;
 use crate::{answer, null};
 
 /// `tidesdb_memory_plan`.
@@ -50,6 +50,9 @@ pub unsafe extern "C" fn tidesdb_plan_memory(plan: *mut MemoryPlanC) -> c_int {
 
 /// See the header.
 #[no_mangle]
-pub extern "C" fn tidesdb_count_sort_memory(bytes: i64) {
-    SORTS.add(bytes as isize);
+pub unsafe extern "C" fn tidesdb_count_sort_memory(db: *const DbHandle, bytes: i64) {
+    // SAFETY: the crate's contract.
+    if let Some(handle) = unsafe { db.as_ref() } {
+        handle.db.count_sort_memory(bytes as isize);
+    }
 }

@@ -1455,6 +1455,7 @@ static void misuse(void) {
   IS(TIDESDB_INVALID, tidesdb_verify(NULL, NULL));
   IS(TIDESDB_INVALID, tidesdb_family_get_stats(family, NULL));
   IS(TIDESDB_INVALID, tidesdb_get_stats(NULL, NULL));
+  tidesdb_count_sort_memory(NULL, 1);
   IS(TIDESDB_INVALID, tidesdb_estimate_range(family, slice(NULL), slice(NULL), NULL));
   IS(TIDESDB_INVALID, tidesdb_key_at(NULL, 0, NULL, 0, NULL));
   IS(TIDESDB_INVALID, tidesdb_status_text(db, NULL));

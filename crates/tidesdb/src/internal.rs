@@ -93,11 +93,6 @@ pub mod lock {
 }
 
 #[doc(hidden)]
-pub mod memory_gauge {
-    pub use crate::memory_gauge::{MemoryGauge, SORTS};
-}
-
-#[doc(hidden)]
 pub mod memtable {
     pub use crate::memtable::{ArenaPool, Memtable};
 }

@@ -5,23 +5,16 @@ use std::sync::Arc;
 
 /// Bytes now held by holders of one kind.
 #[derive(Debug, Default)]
-pub struct MemoryGauge(AtomicUsize);
-
-/// Sorts in the embedding program, of rows for its tables. One for the process: the call names no store.
-pub static SORTS: MemoryGauge = MemoryGauge::new();
+pub(crate) struct MemoryGauge(AtomicUsize);
 
 impl MemoryGauge {
-    const fn new() -> MemoryGauge {
-        MemoryGauge(AtomicUsize::new(0))
-    }
-
     /// The gauge's bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.load(Relaxed)
     }
 
     /// Adds `bytes`; a negative number subtracts.
-    pub fn add(&self, bytes: isize) {
+    pub(crate) fn add(&self, bytes: isize) {
         // Modulo the word: what is taken away was added before.
         self.0.fetch_add(bytes as usize, Relaxed);
     }

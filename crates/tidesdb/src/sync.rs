@@ -17,13 +17,9 @@
 //! - Atomics without a model stay the standard library's, and so do their loops of `compare_exchange`: after each turn
 //!   another thread has gone on.
 //! - A loop waiting for another thread without a lock takes its turns here: [`spin_loop`], [`yield_now`], [`SpinWait`].
-//! - Statics are shared by all stores of the process, and none has a state that an answer depends on: idle contexts of
-//!   Zstandard (`format/compression.rs`, the one static with a mutex, which nothing waits under), the plans of filters
-//!   (`table/filter.rs`, always the same), the start of the machine's clock, and the program's sorts (`memory_gauge.rs`),
-//!   which only their caller counts.
-//! - Thread-locals would be shared: the counts of one call's work (`cache/work.rs`), which are compared before and
-//!   after a call and so would count the calls of others; the buffer of a block's stored bytes (`table/reader.rs`),
-//!   which is taken out while it is in use.
+//! - All stores of the process share its statics. No answer depends on their state; `docs/architecture.md` lists them.
+//! - Coroutines share thread-locals. The counts of one call's work (`cache/work.rs`) would include the calls of others;
+//!   the buffer of a block's stored bytes (`table/reader.rs`) is taken out while in use.
 
 #[cfg(not(any(loom, simulation)))]
 pub(crate) use self::os::*;

@@ -100,7 +100,7 @@ size_t most_entry_loads() {
 }
 
 EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
-    : kind_(kind), owner_(std::move(owner)), sort_(sort_memory(loads), owner_.killed) {}
+    : kind_(kind), owner_(std::move(owner)), sort_(plugin.db, sort_memory(loads), owner_.killed) {}
 
 int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
   value_.assign(value);

@@ -134,13 +134,13 @@ class MergeSort::Merge {
   Run *given_ = nullptr; /* whose entry was given last */
 };
 
-MergeSort::MergeSort(size_t memory, std::function<bool()> killed)
-    : memory_(memory), killed_(std::move(killed)) {}
+MergeSort::MergeSort(tidesdb_db *db, size_t memory, std::function<bool()> killed)
+    : db_(db), memory_(memory), killed_(std::move(killed)) {}
 
 MergeSort::~MergeSort() { hold(0); }
 
 void MergeSort::hold(size_t bytes) {
-  tidesdb_count_sort_memory(static_cast<int64_t>(bytes) - static_cast<int64_t>(held_));
+  tidesdb_count_sort_memory(db_, static_cast<int64_t>(bytes) - static_cast<int64_t>(held_));
   held_ = bytes;
 }
 

@@ -14,15 +14,16 @@
 
 #include "ddl/sort_memory.h"
 #include "key/bytes.h"
+#include "tidesdb.h"
 
 namespace tidesdb {
 
 class MergeSort {
  public:
   /* `memory`: bytes that entries take at most before they go to a file. Merging runs takes 128 KB for each.
-     All of it is counted as the engine's. `killed`: asked while runs are merged, which takes minutes where
-     they are large. */
-  MergeSort(size_t memory, std::function<bool()> killed);
+     All of it is counted as the store's, which must outlive the sort. `killed`: asked while runs are merged,
+     which takes minutes where they are large. */
+  MergeSort(tidesdb_db *db, size_t memory, std::function<bool()> killed);
   ~MergeSort();
   MergeSort(const MergeSort &) = delete;
   MergeSort &operator=(const MergeSort &) = delete;
@@ -47,6 +48,7 @@ class MergeSort {
   Slice key_at(size_t at) const;
   Slice value_at(size_t at) const;
 
+  tidesdb_db *const db_;
   const size_t memory_;
   const std::function<bool()> killed_;
   ulonglong size_ = 0;

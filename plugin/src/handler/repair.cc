@@ -138,7 +138,7 @@ int ha_tidesdb::say_differences(THD *thd) {
     if (open_cursor(open_table_->index(i), &entries[i]) != TIDESDB_OK) return HA_ADMIN_CORRUPT;
     if (index_kinds_[i]->is_unique() || is_checked_by_server(i))
       indexes[i].keys.reset(
-          new MergeSort(SORT_MEMORY, [thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }));
+          new MergeSort(plugin.db, SORT_MEMORY, [thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }));
   }
   bool is_sorted = true;
   const auto look_up = [&](Slice primary_key) {

@@ -276,6 +276,11 @@ impl Db {
         identity::Mark::of(&self.store.versions.state()).map(|mark| mark.text())
     }
 
+    /// Adds bytes to the memory of the program's sorts for this store; a negative number subtracts.
+    pub fn count_sort_memory(&self, bytes: isize) {
+        self.store.memory_bound.sorts.add(bytes);
+    }
+
     /// For tests with their own background work.
     #[cfg(test)]
     pub(crate) fn stop_background(&self) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::memory_gauge::SORTS;
+use crate::memory_gauge::MemoryGauge;
 use crate::mutant::{self, Mutant};
 use crate::options::live::LiveOptions;
 use crate::store::Store;
@@ -121,6 +121,8 @@ pub(crate) struct MemoryBound {
     shortage: AtomicU8,
     /// Bound on a write buffer now; 0: its option.
     buffer: AtomicUsize,
+    /// Sorts of the program around, of rows for this store's families.
+    pub(crate) sorts: MemoryGauge,
     /// Number of waits of compactions for memory.
     pub(crate) background_waits: AtomicU64,
     /// Number of waits of writers for memory.
@@ -151,7 +153,7 @@ impl Store {
             locks,
             read_ahead: self.cache.read_ahead.bytes() as u64,
             table_writers: self.cache.table_writers.bytes() as u64,
-            sorts: SORTS.bytes() as u64,
+            sorts: self.memory_bound.sorts.bytes() as u64,
         };
         let elsewhere = self.cache.slab_bytes() as u64 + memory.sorts;
         let counted = self.options.heap_bytes.map(|heap_bytes| heap_bytes() + elsewhere);

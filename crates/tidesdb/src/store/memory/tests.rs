@@ -142,6 +142,15 @@ fn the_sum_of_the_holders_is_the_total() {
     assert!(memory.cache > 30 * MB);
 }
 
+#[test]
+fn sorts_count_for_their_store_alone() {
+    let (one, other) = (open(options()), open(options()));
+    one.count_sort_memory(30 << 20);
+    assert_eq!((one.store().memory(0).sorts, other.store().memory(0).sorts), (30 * MB, 0));
+    one.count_sort_memory(-(30 << 20));
+    assert_eq!(one.store().memory(0).sorts, 0);
+}
+
 proptest! {
     #[test]
     fn cache_and_others_stay_within_the_bound(
