@@ -298,6 +298,65 @@ fn one_place_names_locks_and_hash_maps() {
     assert_eq!(bypasses_sync("use std::sync::atomic::Ordering;\nuse std::sync::{Arc, OnceLock};"), None);
 }
 
+/// Files with calls of the machine (`clippy.toml`).
+const OF_THE_MACHINE: [&str; 5] =
+    ["host/clock.rs", "host/random.rs", "host/threads.rs", "io/real.rs", "options/machine.rs"];
+
+/// Statics, with their files.
+const GLOBALS: [(&str, &str); 10] = [
+    ("cache/work.rs", "COUNTING"),
+    ("format/compression.rs", "COMPRESSORS"),
+    ("format/compression.rs", "DECOMPRESSORS"),
+    ("host/clock.rs", "START"),
+    ("mutant.rs", "PLANTED"),
+    ("sync/scheduler.rs", "NOTES"),
+    ("sync/scheduler.rs", "RUN"),
+    ("sync/scheduler.rs", "STACKS"),
+    ("table/filter.rs", "PLANS"),
+    ("table/reader.rs", "SCRATCH"),
+];
+
+/// The names of the statics in a text.
+fn globals_of(code: &str) -> Vec<String> {
+    let declared = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
+        let name = line.strip_prefix("static ")?.split(':').next()?;
+        Some(name.trim_start_matches("mut ").to_string())
+    };
+    code.lines().filter_map(declared).collect()
+}
+
+#[test]
+fn globals_and_calls_of_the_machine_are_listed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let page = fs::read_to_string(root.join("../../../docs/architecture.md")).unwrap();
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let (mut of_the_machine, mut globals) = (BTreeSet::new(), BTreeSet::new());
+    for file in files {
+        let path = file.strip_prefix(&root).unwrap();
+        if is_test(path) {
+            continue;
+        }
+        let (name, text) = (path.to_string_lossy().into_owned(), fs::read_to_string(&file).unwrap());
+        if text.contains("(clippy::disallowed_methods") && name != "lib.rs" {
+            of_the_machine.insert(name.clone());
+        }
+        globals.extend(globals_of(&code_of(&text)).into_iter().map(|global| (name.clone(), global)));
+    }
+    assert_eq!(of_the_machine, BTreeSet::from(OF_THE_MACHINE.map(String::from)));
+    let listed = BTreeSet::from(GLOBALS.map(|(file, name)| (file.to_string(), name.to_string())));
+    assert_eq!(globals, listed);
+    for name in OF_THE_MACHINE.iter().copied().chain(GLOBALS.iter().flat_map(|&(file, name)| [file, name])) {
+        assert!(page.contains(&format!("`{name}`")), "docs/architecture.md does not name {name}");
+    }
+    assert_eq!(
+        globals_of("    pub(crate) static A: u8 = 0;\n  let x: &'static str;\nstatic B:u8=1;"),
+        ["A", "B"]
+    );
+}
+
 #[test]
 fn layers_are_found_in_every_form_of_a_path() {
     let layers = |code: &str| used_layers(code).into_iter().collect::<Vec<_>>();

@@ -1,5 +1,6 @@
-//! The one way to the disk. Every file operation of the engine goes through [`Disk`] and [`File`]. Crash tests therefore
-//! run the real engine on a faulty disk from a seed. Time and chance are in [`crate::host`]; a disk of the tests brings
+//! The one way to the disk. Every file operation of a store goes through [`Disk`] and [`File`]. Crash tests therefore
+//! run the real engine on a faulty disk from a seed. Before a store is open, `options/machine.rs` alone reads the kernel's
+//! files. Time and chance are in [`crate::host`]; a disk of the tests brings
 //! its own. Without knowledge of formats.
 
 mod aligned;

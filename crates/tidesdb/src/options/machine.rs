@@ -1,7 +1,7 @@
 //! The memory available to this process: the machine's, or less in a container with a control group (cgroup
-//! v1 or v2).
+//! v1 or v2). It reads the kernel's files past the `Disk`: the sizes of a store are decided before its opening.
 
-#![allow(clippy::disallowed_methods)] // The kernel tells it in files; a store is not open yet.
+#![allow(clippy::disallowed_methods)] // An exception of docs/architecture.md.
 
 use std::fs;
 use std::path::{Path, PathBuf};
