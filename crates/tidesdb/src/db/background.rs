@@ -297,7 +297,7 @@ impl Maintenance {
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.min_segment_to_keep(upto);
-        self.release_log(&mut edit, needed_from);
+        edit.set_first_live_segment(needed_from, &self.store.versions.state().boundaries);
         if mutant::is(Mutant::LogReleasedBeforeEdit) {
             self.store.wal.release_before(needed_from);
         }

@@ -15,8 +15,8 @@ use crate::store::pipeline::CommitPlace;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::super_version::Flushable;
 use crate::sync::{note, point, stage};
+use crate::txn::logged_locks::{self, LoggedLocks};
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
-use crate::txn::prepared_locks::{self, PreparedLocks};
 use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
@@ -42,9 +42,9 @@ enum Form {
     Marker(u64),
 }
 
-/// A transaction between `prepare` and its end, with everything `order` needs.
+/// A transaction between `reserve_commit` and its end, with everything `order` needs. A two-phase one is prepared as well.
 #[derive(Debug)]
-pub struct PreparedCommit {
+pub struct ReservedCommit {
     batch: Arc<CommitBatch>,
     form: Form,
     reservation: Option<LogSpace>,
@@ -55,7 +55,7 @@ pub struct PreparedCommit {
     _place: CommitPlace,
 }
 
-impl PreparedCommit {
+impl ReservedCommit {
     /// Its place, once it is ordered.
     #[cfg(simulation)]
     pub(crate) fn ordered_seq(&self) -> Option<crate::types::Seq> {
@@ -96,16 +96,17 @@ fn same_xid() -> Error {
 }
 
 impl Transactions {
-    /// The last step of a commit that may fail, wait (for space, `max_wait` at most) or be killed. With an
-    /// xid it is two-phase: the batch is logged and synced as prepared, with the owner's table locks.
-    pub(crate) fn prepare(
+    /// Reserves everything for the commit: its last step that may fail, wait (for space, `max_wait` at most) or
+    /// be killed. With an xid it is two-phase: the batch is logged and synced as prepared, with the owner's
+    /// table locks.
+    pub(crate) fn reserve_commit(
         &self,
         batch: &WriteBatch,
         xid: Option<&[u8]>,
         sync: Option<SyncMode>,
         owner: &LockOwner,
         max_wait: Duration,
-    ) -> Result<PreparedCommit> {
+    ) -> Result<ReservedCommit> {
         if owner.is_killed() {
             return Err(Error::Interrupted);
         }
@@ -114,18 +115,18 @@ impl Transactions {
         let batch = self.batch_of(changes, owner)?;
         let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
         match xid {
-            None => self.prepare_batch(batch, None, sync, &until_killed),
+            None => self.reserve_batch(batch, None, sync, &until_killed),
             Some(xid) => {
                 self.store.check_writable()?;
                 if self.detached.lock().contains_key(xid) {
                     return Err(same_xid());
                 }
                 let id = self.store.new_transaction_id();
-                let mut prepared =
+                let mut reserved =
                     self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
                 let head = self.head_of(xid, owner, changes);
-                self.log_prepare(id, head, batch, None, &mut prepared.reservation, &until_killed)?;
-                Ok(prepared)
+                self.log_prepare(id, head, batch, None, &mut reserved.reservation, &until_killed)?;
+                Ok(reserved)
             }
         }
     }
@@ -141,20 +142,20 @@ impl Transactions {
         Ok(Arc::new(CommitBatch::spilled(runs)))
     }
 
-    /// As [`Transactions::prepare`], for a complete batch, in one phase.
-    pub(crate) fn prepare_batch(
+    /// As [`Transactions::reserve_commit`], for a complete batch, in one phase.
+    pub(crate) fn reserve_batch(
         &self,
         batch: Arc<CommitBatch>,
         ddl: Option<Ddl>,
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
-    ) -> Result<PreparedCommit> {
+    ) -> Result<ReservedCommit> {
         self.store.check_writable()?;
         if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
             return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
         }
         let id = self.store.new_transaction_id();
-        let prepared = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
+        let reserved = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
         self.prepared.insert_large_batch(id, self.store.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::LargeBatch { txn: id, batch: batch.clone() });
@@ -167,7 +168,7 @@ impl Transactions {
             }
             return Err(error);
         }
-        Ok(prepared)
+        Ok(reserved)
     }
 
     /// Two-phase prepare of a transaction to be decided from outside the commit path. It takes no place and
@@ -198,7 +199,7 @@ impl Transactions {
 
     /// Reserves for the `order` of an XA-prepared transaction. May wait; after an error the transaction is as
     /// before.
-    pub(crate) fn resume(&self, xa_prepared: &XaPrepared) -> Result<PreparedCommit> {
+    pub(crate) fn resume(&self, xa_prepared: &XaPrepared) -> Result<ReservedCommit> {
         self.store.check_writable()?;
         // Its coordinator forgets it with the answer: the decision is durable in every mode, and no KILL keeps
         // it from being carried out.
@@ -227,7 +228,7 @@ impl Transactions {
         two_phase: bool,
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
-    ) -> Result<PreparedCommit> {
+    ) -> Result<ReservedCommit> {
         // What is ordered waits for room in the log, so nothing is ordered while others wait.
         self.store.wal.check_room()?;
         let place = self.store.pipeline.reserve(wait_limit)?;
@@ -245,7 +246,7 @@ impl Transactions {
             Form::Whole(_) => self.log_room(batch.body().len() + DECISION_BYTES, purpose, wait_limit)?,
             Form::Marker(id) => self.decision_room(id, wait_limit)?,
         };
-        Ok(PreparedCommit {
+        Ok(ReservedCommit {
             batch,
             form,
             reservation: Some(reservation),
@@ -267,7 +268,7 @@ impl Transactions {
         };
         let tables = self.locks.table_locks(owner);
         let advisory = self.locks.advisory_locks(owner);
-        let locks = prepared_locks::encode(&PreparedLocks { tables, ranges, advisory });
+        let locks = logged_locks::encode(&LoggedLocks { tables, ranges, advisory });
         Arc::new(PreparedHead { xid: xid.to_vec(), locks })
     }
 
@@ -370,14 +371,14 @@ impl Transactions {
 
     /// Takes the sequence number and the place in the log. Cannot fail, allocate or wait; a second call
     /// does nothing.
-    pub(crate) fn order(&self, prepared: &mut PreparedCommit) {
-        let Some(reservation) = prepared.reservation.take() else { return };
-        let form = prepared.form;
-        if let (Some(runs), Form::Marker(id)) = (prepared.batch.runs(), form) {
-            self.order_runs(id, &prepared.batch, runs, reservation);
+    pub(crate) fn order(&self, reserved: &mut ReservedCommit) {
+        let Some(reservation) = reserved.reservation.take() else { return };
+        let form = reserved.form;
+        if let (Some(runs), Form::Marker(id)) = (reserved.batch.runs(), form) {
+            self.order_runs(id, &reserved.batch, runs, reservation);
         } else {
-            let batch = prepared.batch.clone();
-            self.store.pipeline.order(&prepared.batch, move |seq, memtable| match form {
+            let batch = reserved.batch.clone();
+            self.store.pipeline.order(&reserved.batch, move |seq, memtable| match form {
                 Form::Whole(None) => self.store.wal.enqueue(reservation, Record::Commit { seq, batch }),
                 Form::Whole(Some(ddl)) => {
                     self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch })
@@ -388,7 +389,7 @@ impl Transactions {
             });
         }
         #[cfg(simulation)]
-        prepared.seq().into_iter().for_each(crate::sync::scheduler::note_place);
+        reserved.seq().into_iter().for_each(crate::sync::scheduler::note_place);
     }
 
     /// Orders a transaction with changes in `runs`, and rotates the memtable in the same step. Earlier
@@ -421,14 +422,14 @@ impl Transactions {
     }
 
     /// Makes an ordered commit visible, and as durable as requested.
-    pub(crate) fn finish(&self, prepared: PreparedCommit, defer_sync: bool) -> Result<()> {
-        let Some(ordered) = prepared.batch.ordered() else {
+    pub(crate) fn finish(&self, reserved: ReservedCommit, defer_sync: bool) -> Result<()> {
+        let Some(ordered) = reserved.batch.ordered() else {
             return Err(Error::InvalidArgument("finish before order".into()));
         };
         let begun = (ordered.seq % COMMITS_PER_SAMPLE == 0).then(|| self.store.env.clock.now());
         point();
         let oldest_snapshot = self.store.snapshots.oldest_snapshot();
-        prepared.batch.apply(oldest_snapshot);
+        reserved.batch.apply(oldest_snapshot);
         point();
         if !mutant::is(Mutant::AnsweredBeforeVisible) {
             self.store.pipeline.help_until(ordered.seq, oldest_snapshot);
@@ -436,20 +437,20 @@ impl Transactions {
         if ordered.seq % OLDEST_SNAPSHOT_EVERY == 0 {
             self.store.refresh_oldest_snapshot();
         }
-        if let Form::Marker(id) = prepared.form {
+        if let Form::Marker(id) = reserved.form {
             self.prepared.remove(id);
         }
         self.store.stats.commits.fetch_add(1, Relaxed);
-        self.store.stats.user_bytes.fetch_add(prepared.batch.user_bytes(), Relaxed);
-        if let Some(runs) = prepared.batch.runs() {
+        self.store.stats.user_bytes.fetch_add(reserved.batch.user_bytes(), Relaxed);
+        if let Some(runs) = reserved.batch.runs() {
             self.store.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
         }
-        let two_phase = prepared.two_phase;
+        let two_phase = reserved.two_phase;
         let defer_sync = defer_sync && two_phase;
         // Read after the record was queued: either the mode is the new one, or the sync of its change covers the record.
-        let sync = match prepared.follows_store {
-            true => prepared.sync.max(self.store.live.sync_mode()),
-            false => prepared.sync,
+        let sync = match reserved.follows_store {
+            true => reserved.sync.max(self.store.live.sync_mode()),
+            false => reserved.sync,
         };
         let logged = self.wait_logged(ordered.ticket, sync, defer_sync);
         if let Some(begun) = begun {
@@ -484,25 +485,25 @@ impl Transactions {
         }
     }
 
-    /// Undoes a prepared transaction: a rollback record if its batch is in the log. Durable before the answer
+    /// Undoes a reserved commit: a rollback record if its batch is in the log. Durable before the answer
     /// if the prepare was.
-    pub(crate) fn roll_back_prepared(&self, mut prepared: PreparedCommit) -> Result<()> {
-        if prepared.batch.ordered().is_some() {
+    pub(crate) fn roll_back_reserved(&self, mut reserved: ReservedCommit) -> Result<()> {
+        if reserved.batch.ordered().is_some() {
             // Too late: it is in the commit order.
-            return self.finish(prepared, false);
+            return self.finish(reserved, false);
         }
-        let Form::Marker(id) = prepared.form else { return Ok(()) };
-        let Some(room) = prepared.reservation.take() else { return Ok(()) };
-        self.log_rollback(id, &prepared.batch, room, prepared.two_phase)
+        let Form::Marker(id) = reserved.form else { return Ok(()) };
+        let Some(room) = reserved.reservation.take() else { return Ok(()) };
+        self.log_rollback(id, &reserved.batch, room, reserved.two_phase)
     }
 
     /// Commits a batch of the engine's own, durably.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
         let batch = Arc::new(batch.to_commit_batch());
-        let mut prepared = self.prepare_batch(batch, ddl, SyncMode::Full, &WaitLimit::of(SPACE_WAIT))?;
-        self.order(&mut prepared);
-        let seq = prepared.seq().unwrap_or_default();
-        self.finish(prepared, false)?;
+        let mut reserved = self.reserve_batch(batch, ddl, SyncMode::Full, &WaitLimit::of(SPACE_WAIT))?;
+        self.order(&mut reserved);
+        let seq = reserved.seq().unwrap_or_default();
+        self.finish(reserved, false)?;
         Ok(seq)
     }
 

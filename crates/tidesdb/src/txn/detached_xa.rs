@@ -11,8 +11,8 @@ use crate::lock::{AdvisoryLock, LockOwner, Mode, Policy, TableMode};
 use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::store::commit_batch::CommitBatch;
+use crate::txn::logged_locks;
 use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
-use crate::txn::prepared_locks;
 use crate::txn::transaction_list::{TransactionInfo, TransactionState};
 use crate::txn::Transactions;
 use crate::wal::{PreparedHead, Purpose, WaitLimit};
@@ -45,7 +45,7 @@ impl Transactions {
         for (id, head, batch) in prepared {
             let owner = LockOwner::new(self.new_owner_id());
             owner.set_unbounded(true);
-            let locks = prepared_locks::decode(&head.locks).map_err(|what| {
+            let locks = logged_locks::decode(&head.locks).map_err(|what| {
                 Error::corruption("wal", 0, format!("the locks of prepared transaction {id}: {what}"))
             })?;
             for &(family, mode) in &locks.tables {

@@ -213,9 +213,9 @@ impl Ingest {
         let owner = &self.owner;
         let until_killed = WaitLimit { timeout: SPACE_WAIT, interrupted: &|| owner.is_killed() };
         let batch = Arc::new(CommitBatch::spilled(runs));
-        let mut prepared = self.transactions.prepare_batch(batch, None, SyncMode::Full, &until_killed)?;
-        self.transactions.order(&mut prepared);
-        self.transactions.finish(prepared, false)?;
+        let mut reserved = self.transactions.reserve_batch(batch, None, SyncMode::Full, &until_killed)?;
+        self.transactions.order(&mut reserved);
+        self.transactions.finish(reserved, false)?;
         let families: Vec<String> = self.families.keys().map(|&family| self.store.label(family)).collect();
         let what = format!("load of {}: {tables} tables, {}", families.join(", "), Bytes(bytes));
         self.store.log(LogLevel::Info, &what);
@@ -510,7 +510,7 @@ mod tests {
             let batch = Arc::new(CommitBatch::spilled(runs));
             let limit = WaitLimit::of(SPACE_WAIT);
             let mut prepared =
-                loading.transactions.prepare_batch(batch, None, SyncMode::Full, &limit).expect("prepares");
+                loading.transactions.reserve_batch(batch, None, SyncMode::Full, &limit).expect("prepares");
             loading.transactions.order(&mut prepared);
             loading.transactions.finish(prepared, false).expect("finishes");
             drop(loading);

@@ -135,6 +135,13 @@ mod tag {
 }
 
 impl Edit {
+    /// Releases the log before segment `first_live`, with those of the listed `boundaries` before it.
+    pub(crate) fn set_first_live_segment(&mut self, first_live: u32, boundaries: &[EpochBoundary]) {
+        self.first_live_segment = Some(first_live);
+        let passed = boundaries.iter().filter(|boundary| boundary.next_segment <= first_live);
+        self.boundaries_removed = passed.map(|boundary| boundary.at.segment()).collect();
+    }
+
     /// Tells the simulation its kinds.
     pub(super) fn note(&self) {
         let (adds, removes) = (!self.new_tables.is_empty(), !self.removed_tables.is_empty());

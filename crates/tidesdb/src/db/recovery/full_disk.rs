@@ -8,7 +8,6 @@
 
 use std::path::Path;
 
-use crate::db::maintenance::Maintenance;
 use crate::error::Result;
 use crate::io::Disk;
 use crate::options::LogLevel;
@@ -66,14 +65,4 @@ pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtab
         state.sealed.push(Sealed { flushable: flushable.clone(), last_seq });
     }
     flushables.iter().rev().cloned().collect()
-}
-
-impl Maintenance {
-    /// Adds the release of the log before its first live segment, `first_live`, to an edit.
-    pub(crate) fn release_log(&self, edit: &mut Edit, first_live: u32) {
-        edit.first_live_segment = Some(first_live);
-        let boundaries = self.store.versions.state().boundaries;
-        let passed = boundaries.iter().filter(|boundary| boundary.next_segment <= first_live);
-        edit.boundaries_removed = passed.map(|boundary| boundary.at.segment()).collect();
-    }
 }

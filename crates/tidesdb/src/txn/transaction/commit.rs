@@ -5,16 +5,16 @@ use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 use crate::options::SyncMode;
-use crate::txn::commit::PreparedCommit;
+use crate::txn::commit::ReservedCommit;
 use crate::txn::prepared::XaPrepared;
 
 /// The data for the decision of a prepared transaction.
 ///
-/// At most one of `prepared` and `xa_prepared` is set, and only while the transaction is prepared; neither,
+/// At most one of `reserved` and `xa_prepared` is set, and only while the transaction is prepared; neither,
 /// if it changed nothing. `xid` is not empty from a two-phase prepare with changes to the end.
 #[derive(Debug, Default)]
 pub(super) struct PendingDecision {
-    prepared: Option<PreparedCommit>,
+    reserved: Option<ReservedCommit>,
     /// Prepared, waiting for a decision from outside the commit path.
     pub(super) xa_prepared: Option<XaPrepared>,
     /// Of a two-phase `prepare`.
@@ -29,12 +29,12 @@ impl PendingDecision {
     /// The place of an ordered commit.
     #[cfg(simulation)]
     pub(super) fn ordered_seq(&self) -> Option<crate::types::Seq> {
-        self.prepared.as_ref().and_then(|prepared| prepared.ordered_seq())
+        self.reserved.as_ref().and_then(|reserved| reserved.ordered_seq())
     }
 
     /// True if changes wait for their decision.
     pub(super) fn has_changes(&self) -> bool {
-        self.prepared.is_some() || self.xa_prepared.is_some()
+        self.reserved.is_some() || self.xa_prepared.is_some()
     }
 }
 
@@ -45,20 +45,20 @@ impl Transaction {
         if !self.batch.is_empty() {
             self.lock_rest()?;
             self.published.set_part(&self.store, Part::Committing);
-            let mut prepared = self
+            let mut reserved = self
                 .transactions
-                .prepare(&self.batch, xid, self.decision.sync, &self.owner, self.max_wait)
+                .reserve_commit(&self.batch, xid, self.decision.sync, &self.owner, self.max_wait)
                 .inspect_err(|_| self.published.set_part(&self.store, Part::Open))?;
             if self.options.unlocked {
-                prepared.needs_no_sync();
+                reserved.needs_no_sync();
             }
             if self.batch.is_large() {
                 // The commit has its own copy, and may wait for a disk.
-                let bytes = prepared.memory();
+                let bytes = reserved.memory();
                 self.batch.forget_written();
                 self.published.changed(&self.store, bytes);
             }
-            self.decision.prepared = Some(prepared);
+            self.decision.reserved = Some(reserved);
             self.decision.xid.extend_from_slice(xid.unwrap_or_default());
             if mutant::is(Mutant::PreparedUnlocked) && xid.is_some() {
                 self.transactions.locks.unlock_all(&self.owner);
@@ -105,7 +105,7 @@ impl Transaction {
     /// stays prepared. Does nothing for other transactions.
     pub fn resume(&mut self) -> Result<()> {
         if let Some(xa_prepared) = &self.decision.xa_prepared {
-            self.decision.prepared = Some(self.transactions.resume(xa_prepared)?);
+            self.decision.reserved = Some(self.transactions.resume(xa_prepared)?);
             self.decision.xa_prepared = None;
             self.published.set_part(&self.store, Part::Committing);
         }
@@ -114,8 +114,8 @@ impl Transaction {
 
     /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before `prepare`.
     pub fn order(&mut self) {
-        if let Some(prepared) = &mut self.decision.prepared {
-            self.transactions.order(prepared);
+        if let Some(reserved) = &mut self.decision.reserved {
+            self.transactions.order(reserved);
         }
     }
 
@@ -131,8 +131,8 @@ impl Transaction {
         if mutant::is(Mutant::UnlockedBeforeEnd) {
             self.transactions.locks.unlock_all(&self.owner);
         }
-        let result = match self.decision.prepared.take() {
-            Some(prepared) => self.transactions.finish(prepared, defer_sync),
+        let result = match self.decision.reserved.take() {
+            Some(reserved) => self.transactions.finish(reserved, defer_sync),
             None => Ok(()),
         };
         self.end();
@@ -151,13 +151,13 @@ impl Transaction {
     /// prepare, the transaction is still prepared, with its locks: it may be there after a restart. It may be
     /// tried again; dropped, it is decided by its xid.
     pub fn rollback(&mut self) -> Result<()> {
-        let undecided = match &self.decision.prepared {
+        let undecided = match &self.decision.reserved {
             _ if self.decision.xid.is_empty() => None,
-            Some(prepared) => prepared.to_xa_prepared(),
+            Some(reserved) => reserved.to_xa_prepared(),
             None => self.decision.xa_prepared.clone(),
         };
-        let result = match (self.decision.prepared.take(), self.decision.xa_prepared.take()) {
-            (Some(prepared), _) => self.transactions.roll_back_prepared(prepared),
+        let result = match (self.decision.reserved.take(), self.decision.xa_prepared.take()) {
+            (Some(reserved), _) => self.transactions.roll_back_reserved(reserved),
             (None, Some(xa_prepared)) => self.transactions.roll_back_xa(&xa_prepared),
             (None, None) => Ok(()),
         };
@@ -196,10 +196,10 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // A two-phase prepare was answered: only its coordinator decides, perhaps after a restart. The
         // store keeps batch and locks, as it does for those that recovery finds.
-        let ordered = self.decision.prepared.as_ref().is_some_and(|prepared| prepared.seq().is_some());
+        let ordered = self.decision.reserved.as_ref().is_some_and(|reserved| reserved.seq().is_some());
         if !self.decision.xid.is_empty() && !ordered {
-            let prepared = self.decision.prepared.take().and_then(|prepared| prepared.to_xa_prepared());
-            if let Some(xa_prepared) = self.decision.xa_prepared.take().or(prepared) {
+            let undecided = self.decision.reserved.take().and_then(|reserved| reserved.to_xa_prepared());
+            if let Some(xa_prepared) = self.decision.xa_prepared.take().or(undecided) {
                 self.end_snapshots();
                 self.count(0);
                 let xid = std::mem::take(&mut self.decision.xid);

@@ -34,7 +34,7 @@ const MODES: [(TableMode, u8); 4] = [
 
 /// The locks of a prepared transaction besides its written keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PreparedLocks {
+pub(crate) struct LoggedLocks {
     /// Table locks, one for each mode.
     pub tables: Vec<(FamilyId, TableMode)>,
     /// Ranges read by the transaction.
@@ -44,8 +44,8 @@ pub(crate) struct PreparedLocks {
 }
 
 /// The encoding of these locks; empty if there are none.
-pub(super) fn encode(locks: &PreparedLocks) -> Vec<u8> {
-    let PreparedLocks { tables, ranges, advisory } = locks;
+pub(super) fn encode(locks: &LoggedLocks) -> Vec<u8> {
+    let LoggedLocks { tables, ranges, advisory } = locks;
     if tables.is_empty() && ranges.is_empty() && advisory.is_empty() {
         return Vec::new();
     }
@@ -97,8 +97,8 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// The locks encoded in `bytes`.
-pub(crate) fn decode(bytes: &[u8]) -> Result<PreparedLocks, Malformed> {
-    let mut locks = PreparedLocks::default();
+pub(crate) fn decode(bytes: &[u8]) -> Result<LoggedLocks, Malformed> {
+    let mut locks = LoggedLocks::default();
     if bytes.is_empty() {
         return Ok(locks);
     }
@@ -160,8 +160,8 @@ fn family(section: &mut Reader<'_>) -> Result<FamilyId, Malformed> {
 mod tests {
     use super::*;
 
-    fn tables(tables: &[(FamilyId, TableMode)]) -> PreparedLocks {
-        PreparedLocks { tables: tables.to_vec(), ..PreparedLocks::default() }
+    fn tables(tables: &[(FamilyId, TableMode)]) -> LoggedLocks {
+        LoggedLocks { tables: tables.to_vec(), ..LoggedLocks::default() }
     }
 
     #[test]
@@ -170,11 +170,11 @@ mod tests {
             Range { family: 7, from: Vec::new(), to: None },
             Range { family: 300, from: b"a".to_vec(), to: Some(b"bc".to_vec()) },
         ];
-        let locks = PreparedLocks { ranges: ranges.clone(), ..tables(&[(7, TableMode::IntentShared)]) };
+        let locks = LoggedLocks { ranges: ranges.clone(), ..tables(&[(7, TableMode::IntentShared)]) };
         let bytes = encode(&locks);
         assert_eq!(bytes, b"\x01\x01\x02\x07\x01\x02\x0b\x07\x00\x00\xac\x02\x01a\x01\x02bc");
         assert_eq!(decode(&bytes), Ok(locks));
-        let alone = PreparedLocks { ranges, ..PreparedLocks::default() };
+        let alone = LoggedLocks { ranges, ..LoggedLocks::default() };
         assert_eq!(decode(&encode(&alone)), Ok(alone));
     }
 
@@ -184,7 +184,7 @@ mod tests {
             AdvisoryLock { family: 7, mode: Mode::Shared, key: b"ab".to_vec() },
             AdvisoryLock { family: 300, mode: Mode::Exclusive, key: Vec::new() },
         ];
-        let locks = PreparedLocks { advisory, ..tables(&[(7, TableMode::IntentShared)]) };
+        let locks = LoggedLocks { advisory, ..tables(&[(7, TableMode::IntentShared)]) };
         let bytes = encode(&locks);
         assert_eq!(bytes, b"\x01\x01\x02\x07\x01\x03\x09\x07\x04\x02ab\xac\x02\x08\x00");
         assert_eq!(decode(&bytes), Ok(locks));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn table_locks_come_back_and_the_unknown_is_refused() {
-        assert_eq!(encode(&PreparedLocks::default()), Vec::<u8>::new());
+        assert_eq!(encode(&LoggedLocks::default()), Vec::<u8>::new());
         let locks = tables(&[
             (7, TableMode::IntentShared),
             (300, TableMode::Exclusive),
@@ -216,7 +216,7 @@ mod tests {
             list.sort_by_key(|(family, mode)| (*family, format!("{mode:?}")));
         }
         assert_eq!(seen, all);
-        assert_eq!(decode(&[]), Ok(PreparedLocks::default()));
+        assert_eq!(decode(&[]), Ok(LoggedLocks::default()));
         for bad in [
             &[2u8][..],
             &[1, 2, 1, 7],
