@@ -275,17 +275,17 @@ manual: setup ## the manual as a book, build/manual/index.html
 
 # What runs in less than a minute after the tests are built. Cargo.toml's rules are errors here; a warning that a newer
 # compiler invents is not. Another clang-format than Debian 12's would lay out some lines anew: it checks nothing.
-lint-short: setup ## formats, scripts, the engine's own lints, links of its comments; less than a minute, in make test
+lint-short: setup ## formats, scripts, lints of all crates, links of the engine's comments; less than a minute, in make test
 	@$(call say,checking formats and the rules of the code (less than a minute))
 	@scripts/setup/packages.sh shellcheck clang-format
 	cargo fmt --all --check
 	@if clang-format --version | grep -q 'version 14\.'; then clang-format --dry-run -Werror $(PLUGIN_SOURCES); \
 	  else $(call say,the form of the C++ sources is clang-format 14$(comma) and this is another: not checked); fi
 	shellcheck --check-sourced --severity=warning $(SHELL_SCRIPTS)
-	cargo clippy -p tidesdb -p tidesdb-capi
+	cargo clippy --workspace
 	RUSTDOCFLAGS='-Dwarnings --document-private-items' cargo doc --no-deps -p tidesdb
 
-lint: lint-short ## the same for all crates and all targets, and no warning; before a commit
+lint: lint-short ## the same for all targets, and no warning; before a commit
 	@$(call say,checking all crates (three minutes from nothing))
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps -p tidesdb -p tidesdb-capi
