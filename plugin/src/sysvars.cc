@@ -128,11 +128,11 @@ constexpr ulonglong LEAST_CACHE = 1 * MB, LEAST_BUFFER = 1 * MB, MOST_BUFFER = 6
 constexpr ulonglong LONGEST_INTERVAL = 3600000000;
 
 LIVE_NUMBER(block_cache_size, ulonglong, LEAST_CACHE, NO_BOUND, false,
-            change_memory_size(MemorySize::BLOCK_CACHE, &value))
+            change_memory_size(MemorySize::BLOCK_CACHE, &value, &opt_block_cache_size))
 LIVE_NUMBER(unified_memtable_write_buffer_size, ulonglong, LEAST_BUFFER, MOST_BUFFER, true,
-            change_memory_size(MemorySize::WRITE_BUFFER, &value))
+            change_memory_size(MemorySize::WRITE_BUFFER, &value, &opt_block_cache_size))
 LIVE_NUMBER(max_memory_usage, ulonglong, 3 * MB, NO_BOUND, true,
-            change_memory_size(MemorySize::BUDGET, &value))
+            change_memory_size(MemorySize::BUDGET, &value, &opt_block_cache_size))
 LIVE_NUMBER(unified_memtable_sync_interval, ulonglong, 1, LONGEST_INTERVAL, false,
             LIVE_OPTION(sync_interval_us))
 LIVE_NUMBER(max_open_sstables, ulong, 8, 1000000, false, LIVE_OPTION(max_open_files))
@@ -236,9 +236,10 @@ static MYSQL_SYSVAR_ULONGLONG(log_truncation_at, opt_log_truncation_at, PLUGIN_V
                               "Bytes at which tidesdb.log is cut back to nothing; 0: never", nullptr, nullptr,
                               24 * MB, 0, NO_BOUND, 0);
 static MYSQL_SYSVAR_ULONGLONG(block_cache_size, opt_block_cache_size, PLUGIN_VAR_RQCMDARG,
-                              "Bytes of the cache of blocks, index and filter partitions",
-                              check_block_cache_size, update_block_cache_size, 256 * MB, LEAST_CACHE,
-                              NO_BOUND, 0);
+                              "Bytes of the cache of blocks, index and filter partitions; not set, and with "
+                              "tidesdb_max_memory_usage or a limit of a control group: what the others leave",
+                              check_block_cache_size, update_block_cache_size, DEFAULT_BLOCK_CACHE_SIZE,
+                              LEAST_CACHE, NO_BOUND, 0);
 static MYSQL_SYSVAR_ULONG(max_open_sstables, opt_max_open_sstables, PLUGIN_VAR_RQCMDARG,
                           "Files that are open at a time", check_max_open_sstables, update_max_open_sstables,
                           256, 8, 1000000, 0);
@@ -506,10 +507,14 @@ bool fill_store_options(tidesdb_options *options) {
   take_old_names();
   note_variables_without_effect();
   /* The variable keeps its 0; the status variable memory_limit has the bound in force. */
-  ulonglong budget = opt_max_memory_usage;
-  note_sizes_of_start(budget != 0);
-  if (choose_memory_sizes(&budget, &opt_block_cache_size, &opt_unified_write_buffer_size)) return true;
-  options->max_memory = budget;
+  tidesdb_memory_plan plan;
+  if (choose_memory_sizes(opt_max_memory_usage, opt_block_cache_size, opt_unified_write_buffer_size, &plan))
+    return true;
+  note_sizes_of_start(plan);
+  opt_block_cache_size = plan.block_cache_size;
+  opt_unified_write_buffer_size = plan.write_buffer_size;
+  options->max_memory = plan.max_memory;
+  options->cache_grows = plan.cache_grows;
   options->write_buffer_size = opt_unified_write_buffer_size;
   options->block_cache_size = opt_block_cache_size;
   options->sync_interval_us = opt_unified_sync_interval;

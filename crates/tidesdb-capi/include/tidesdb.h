@@ -213,6 +213,9 @@ typedef struct tidesdb_options {
   uint8_t read_only;                /* open an existing store without writing a byte to it; every write fails */
   uint8_t finish_compactions_on_close;
   uint8_t flush_on_close;           /* memtables go to files at tidesdb_close(); else the log keeps them */
+  uint8_t cache_grows;              /* the cache may grow beyond its size to what max_memory and the limit of the process's
+                                       control groups leave, and shrinks when others need it. Without max_memory it
+                                       keeps its size */
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
@@ -233,9 +236,11 @@ typedef struct tidesdb_memory_plan {
   uint8_t max_memory_is_set;        /* in, as the next two */
   uint8_t block_cache_is_set;
   uint8_t write_buffer_is_set;
+  uint8_t cache_grows;              /* out: nobody set the cache, and max_memory is set or a control group has a limit */
 } tidesdb_memory_plan;
 
-/* Decides the sizes. A budget that nobody set is half of what is available, or what the set sizes need with a quarter
+/* Decides the sizes. Where the cache grows, a budget that nobody set is all that a control group's limit leaves with room
+ * for the program around. Else it is half of what is available, or what the set sizes need with a quarter
  * for the rest, as far as that leaves room for the program around. Sizes that nobody set shrink to fit; set ones are
  * kept while there is room, and reduced beyond. TIDESDB_INVALID for a set budget below what is set in it. */
 int tidesdb_plan_memory(tidesdb_memory_plan *plan);
@@ -257,6 +262,7 @@ typedef struct tidesdb_live_options {
   uint8_t sync_mode;
   uint8_t finish_compactions_on_close;
   uint8_t flush_on_close;
+  uint8_t cache_grows;
 } tidesdb_live_options;
 
 /* The values in force. */

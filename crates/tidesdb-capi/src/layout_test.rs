@@ -52,6 +52,7 @@ fn structs_agree_with_the_header() {
             max_memory_is_set,
             block_cache_is_set,
             write_buffer_is_set,
+            cache_grows,
         ]
     );
     check!(
@@ -75,6 +76,7 @@ fn structs_agree_with_the_header() {
             read_only,
             finish_compactions_on_close,
             flush_on_close,
+            cache_grows,
             log_level,
             log,
             log_context,
@@ -99,6 +101,7 @@ fn structs_agree_with_the_header() {
             sync_mode,
             finish_compactions_on_close,
             flush_on_close,
+            cache_grows,
         ]
     );
     check!(

@@ -24,6 +24,7 @@ pub struct LiveOptionsC {
     pub(crate) sync_mode: u8,
     pub(crate) finish_compactions_on_close: u8,
     pub(crate) flush_on_close: u8,
+    pub(crate) cache_grows: u8,
 }
 
 /// See the header.
@@ -44,6 +45,7 @@ pub unsafe extern "C" fn tidesdb_get_live_options(db: *mut DbHandle, options: *m
             sync_mode: now.sync_mode as u8,
             finish_compactions_on_close: now.finish_compactions_on_close.into(),
             flush_on_close: now.flush_on_close.into(),
+            cache_grows: now.cache_grows.into(),
         };
         // SAFETY: the crate's contract.
         unsafe { answer(options, value) }?;
@@ -61,6 +63,7 @@ pub unsafe extern "C" fn tidesdb_set_live_options(db: *mut DbHandle, options: *c
         handle.db.set_live_options(&LiveOptions {
             write_buffer_size: size(c.write_buffer_size),
             block_cache_size: size(c.block_cache_size),
+            cache_grows: c.cache_grows != 0,
             max_memory: c.max_memory,
             sync_mode: sync_mode(c.sync_mode)?,
             sync_interval_us: c.sync_interval_us,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tidesdb::internal::db::Db;
 use tidesdb::internal::lock::WaitObserver;
+use tidesdb::internal::options::ProcessMemory;
 use tidesdb::{Error, Options, RememberedStore, StoreIdentity};
 
 use crate::error::{fail, guard, guard_shared, OK};
@@ -50,6 +51,7 @@ pub struct OptionsC {
     pub(crate) read_only: u8,
     pub(crate) finish_compactions_on_close: u8,
     pub(crate) flush_on_close: u8,
+    pub(crate) cache_grows: u8,
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
@@ -78,6 +80,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         read_only: 0,
         finish_compactions_on_close: 0,
         flush_on_close: 0,
+        cache_grows: 0,
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
@@ -99,8 +102,10 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
         read_only: c.read_only != 0,
         write_buffer_size: size(c.write_buffer_size),
         block_cache_size: size(c.block_cache_size),
+        cache_grows: c.cache_grows != 0,
         max_memory: c.max_memory,
         heap_bytes: Some(heap::heap_bytes),
+        process: Some(ProcessMemory::of_this_one()),
         purge_heap: Some(heap::purge),
         sync_mode: sync_mode(c.sync_mode)?,
         direct_reads: direct_reads(c.direct_reads)?,

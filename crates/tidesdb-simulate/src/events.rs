@@ -101,6 +101,9 @@ const KINDS: &[&str] = &[
 
 /// Kinds reported by the engine (`crate::sync::note` there).
 const ENGINE: &[&str] = &[
+    "cache: gives way",
+    "cache: grows",
+    "cache: measured by a writer",
     "cache: shared read",
     "cache: shared read that failed",
     "edit: count of rows",

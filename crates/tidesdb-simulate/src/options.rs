@@ -36,7 +36,9 @@ pub fn store_options(random: &mut Random) -> Options {
         ..Options::default()
     };
     let bound = random.one_in(8).then(|| options.memory_sum() + random.pick(&[0, 64 << 10, 4 << 20]));
-    Options { max_memory: bound.unwrap_or(0), ..options }
+    // Without a number of its own: other seeds stay what they were.
+    let cache_grows = bound.is_some_and(|bound| (bound >> 12) & 1 == 0);
+    Options { max_memory: bound.unwrap_or(0), cache_grows, ..options }
 }
 
 /// The options of a family; `modes`: some have a sync mode of their own.
@@ -74,7 +76,10 @@ pub fn set(world: &World, seed: u64, changes: u64) -> Result<(), String> {
         let other = store_options(&mut random);
         match random.below(6) {
             0 => to.write_buffer_size = other.write_buffer_size,
-            1 => to.block_cache_size = other.block_cache_size,
+            1 => {
+                to.block_cache_size = other.block_cache_size;
+                to.cache_grows = other.cache_grows;
+            }
             2 => to.compaction_threads = other.compaction_threads,
             3 => to.max_open_files = other.max_open_files,
             4 => {

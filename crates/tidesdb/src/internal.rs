@@ -99,9 +99,9 @@ pub mod memtable {
 
 #[doc(hidden)]
 pub mod options {
-    pub use crate::options::budget::{MemoryPlan, Size};
+    pub use crate::options::budget::{Available, FittedPlan, MemoryPlan, Size};
     pub use crate::options::live::LiveOptions;
-    pub use crate::options::machine::available_memory;
+    pub use crate::options::machine::{available_memory, memory_limit, ProcessMemory};
 }
 
 #[doc(hidden)]

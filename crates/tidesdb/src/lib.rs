@@ -106,6 +106,7 @@ mod wal;
 
 pub use api::{Db, Family, Ingest, Iter, KeyBounds, KeyValue, Savepoint, Transaction, TransactionIter};
 pub use error::{Error, Result};
+pub use options::machine::ProcessMemory;
 pub use options::{
     Compression, DirectReads, FamilyLabel, FamilyOptions, FormatVersion, LogLevel, LogSink, Options,
     RememberedStore, StoreIdentity, SyncMode,

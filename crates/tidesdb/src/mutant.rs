@@ -124,6 +124,7 @@ mutants! {
     BatchGivenBackTwice: "the end of a transaction gives the memory of its changes back twice",
     PartGivenBackTwice: "the changes of a commit under way leave their count of memory twice",
     RowGivenBackTwice: "the memory for writing a large row is given back twice",
+    CacheKeepsLent: "a cache that grew does not give way to others",
     // Locks.
     WriteWithoutLock: "a change takes no lock on its key",
     SecondExclusive: "an exclusive lock is granted next to others",

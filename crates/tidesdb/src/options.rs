@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::options::machine::ProcessMemory;
 
 /// The severity of a log line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -169,12 +170,17 @@ pub struct Options {
     pub write_buffer_size: usize,
     /// The one cache of blocks, index and filter partitions.
     pub block_cache_size: usize,
+    /// The cache may grow beyond its size to what `max_memory` and `process` leave, memory of idle write buffers included,
+    /// and shrinks again when others need it. Without `max_memory` it keeps its size.
+    pub cache_grows: bool,
     /// Bound on the memory of the store; 0: none. A larger sum of memtables and cache is refused. When other
     /// parts grow into their room, the cache shrinks, then compactions wait, then writers.
     pub max_memory: u64,
     /// Bytes in use in the program's allocator, if it counts them. `None`: the store holds its own count
     /// against the bound.
     pub heap_bytes: Option<fn() -> u64>,
+    /// The limit of the process around the store: a cache that grows leaves the rest of the process its memory. `None`: none.
+    pub process: Option<ProcessMemory>,
     /// Returns the allocator's free memory to the kernel; called ten times a second. `None`: nobody does.
     pub purge_heap: Option<fn()>,
     /// Size of a write-ahead log segment.
@@ -254,8 +260,10 @@ impl Default for Options {
             read_only: false,
             write_buffer_size: 64 << 20,
             block_cache_size: 64 << 20,
+            cache_grows: false,
             max_memory: 0,
             heap_bytes: None,
+            process: None,
             purge_heap: None,
             wal_segment_size: 32 << 20,
             sync_mode: SyncMode::Full,

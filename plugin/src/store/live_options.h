@@ -13,8 +13,8 @@
 
 namespace tidesdb {
 
-/* The sizes of the start. `budget_is_set`: somebody gave the bound on all memory. */
-void note_sizes_of_start(bool budget_is_set);
+/* The sizes of the start: which of them somebody has set. */
+void note_sizes_of_start(const tidesdb_memory_plan &plan);
 
 /* Changes what `edit` changes, and shows `look` the options in force then. true: refused, and the client is
    told why. */
@@ -24,9 +24,10 @@ bool change_live_options(const std::function<void(tidesdb_live_options *)> &edit
 enum class MemorySize { BLOCK_CACHE, WRITE_BUFFER, BUDGET };
 
 /* Gives a size its new value, where the three fit together; 0 as a write buffer or budget: automatic.
-   `*value` becomes the size in force (that of a budget stays 0). true: refused, and the client is told why.
- */
-bool change_memory_size(MemorySize which, ulonglong *value);
+   `*value` becomes the size in force (that of a budget stays 0). A cache that nobody set gets what is left,
+   and
+   `*block_cache` its size. true: refused, and the client is told why. */
+bool change_memory_size(MemorySize which, ulonglong *value, ulonglong *block_cache);
 
 }  // namespace tidesdb
 

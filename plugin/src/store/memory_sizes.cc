@@ -4,8 +4,6 @@
 #include "set_var.h"
 #include "sys_vars_shared.h"
 
-#include "tidesdb.h"
-
 namespace tidesdb {
 
 namespace {
@@ -41,6 +39,13 @@ void report(const tidesdb_memory_plan &wanted, const tidesdb_memory_plan &plan) 
         sum(wanted) / MB, static_cast<ulonglong>(plan.available / MB),
         static_cast<ulonglong>(plan.max_memory / MB), static_cast<ulonglong>(plan.block_cache_size / MB),
         static_cast<ulonglong>(plan.write_buffer_size / MB));
+  } else if (plan.cache_grows) {
+    sql_print_information(
+        "TidesDB: of %llu MB of memory the engine takes up to %llu MB: tidesdb_block_cache_size is %llu MB "
+        "and grows while others leave it more, tidesdb_unified_memtable_write_buffer_size %llu MB",
+        static_cast<ulonglong>(plan.available / MB), static_cast<ulonglong>(plan.max_memory / MB),
+        static_cast<ulonglong>(plan.block_cache_size / MB),
+        static_cast<ulonglong>(plan.write_buffer_size / MB));
   } else if (sum(plan) < sum(wanted)) {
     sql_print_information(
         "TidesDB: of %llu MB of memory the engine takes %llu MB: tidesdb_block_cache_size is %llu MB and "
@@ -53,34 +58,31 @@ void report(const tidesdb_memory_plan &wanted, const tidesdb_memory_plan &plan) 
 
 }  // namespace
 
-bool choose_memory_sizes(ulonglong *max_memory_usage, ulonglong *block_cache_size,
-                         ulonglong *write_buffer_size) {
-  const bool automatic = *write_buffer_size == 0;
-  if (automatic) *write_buffer_size = DEFAULT_WRITE_BUFFER_SIZE;
-  if (*write_buffer_size < LEAST_WRITE_BUFFER) {
+bool choose_memory_sizes(ulonglong max_memory_usage, ulonglong block_cache_size, ulonglong write_buffer_size,
+                         tidesdb_memory_plan *plan) {
+  const bool automatic = write_buffer_size == 0;
+  if (automatic) write_buffer_size = DEFAULT_WRITE_BUFFER_SIZE;
+  if (write_buffer_size < LEAST_WRITE_BUFFER) {
     sql_print_warning("TidesDB: tidesdb_unified_memtable_write_buffer_size=%llu is raised to %llu",
-                      *write_buffer_size, LEAST_WRITE_BUFFER);
-    *write_buffer_size = LEAST_WRITE_BUFFER;
+                      write_buffer_size, LEAST_WRITE_BUFFER);
+    write_buffer_size = LEAST_WRITE_BUFFER;
   }
   tidesdb_memory_plan wanted{};
-  wanted.max_memory = *max_memory_usage;
-  wanted.block_cache_size = *block_cache_size;
-  wanted.write_buffer_size = *write_buffer_size;
-  wanted.max_memory_is_set = *max_memory_usage != 0;
+  wanted.max_memory = max_memory_usage;
+  wanted.block_cache_size = block_cache_size;
+  wanted.write_buffer_size = write_buffer_size;
+  wanted.max_memory_is_set = max_memory_usage != 0;
   wanted.block_cache_is_set = is_set("tidesdb_block_cache_size");
   wanted.write_buffer_is_set = !automatic && is_set("tidesdb_unified_memtable_write_buffer_size");
-  tidesdb_memory_plan plan = wanted;
-  if (tidesdb_plan_memory(&plan) != TIDESDB_OK) {
+  *plan = wanted;
+  if (tidesdb_plan_memory(plan) != TIDESDB_OK) {
     sql_print_error(
         "TidesDB: tidesdb_max_memory_usage=%llu is less than tidesdb_block_cache_size=%llu and "
         "twice tidesdb_unified_memtable_write_buffer_size=%llu together; raise it or lower them",
-        *max_memory_usage, *block_cache_size, *write_buffer_size);
+        max_memory_usage, block_cache_size, write_buffer_size);
     return true;
   }
-  report(wanted, plan);
-  *max_memory_usage = plan.max_memory;
-  *block_cache_size = plan.block_cache_size;
-  *write_buffer_size = plan.write_buffer_size;
+  report(wanted, *plan);
   return false;
 }
 

@@ -54,7 +54,7 @@ impl Db {
         store.wal.set_max_outstanding(crate::db::recovery::max_outstanding(buffer));
         self.transactions.locks.set_max_total(store.live.lock_bound());
         store.versions.table_files().set_max_open(to.max_open_files);
-        store.resize_cache();
+        store.keep_memory_bound();
         // Wakes those who wait for a memtable's room, too.
         self.maintenance.shape_changed();
         let changes = to.changes(&before);

@@ -87,8 +87,16 @@ impl Db {
         for (holder, bytes) in s.memory.holders().into_iter().filter(|(_, bytes)| *bytes > 0) {
             writeln!(out, "{holder} {}", Bytes(bytes))?;
         }
-        let set = self.store().live.get().block_cache_size as u64;
-        if s.cache_capacity < set {
+        let live = self.store().live.get();
+        let set = live.block_cache_size as u64;
+        if live.cache_grows {
+            writeln!(
+                out,
+                "block cache: at most {} now, which follows what others leave; {} alongside full write buffers",
+                Bytes(s.cache_capacity),
+                Bytes(set)
+            )?;
+        } else if s.cache_capacity < set {
             writeln!(out, "block cache: {} of the {} that are set", Bytes(s.cache_capacity), Bytes(set))?;
         }
         if s.memory_background_waits + s.memory_writer_waits > 0 {

@@ -104,6 +104,15 @@ impl ArenaPool {
         drop(free);
     }
 
+    /// Frees all unused chunks.
+    pub(crate) fn free_unused(&self) {
+        let mut free = self.inner.free.lock();
+        let freed = std::mem::take(&mut free.classes);
+        free.bytes = 0;
+        drop(free);
+        drop(freed);
+    }
+
     fn take(&self, class: usize) -> Block {
         let mut free = self.inner.free.lock();
         free.lent += FIRST_CHUNK << class;

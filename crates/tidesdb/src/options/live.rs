@@ -17,6 +17,8 @@ pub struct LiveOptions {
     pub write_buffer_size: usize,
     /// A smaller cache evicts before the change returns.
     pub block_cache_size: usize,
+    /// The cache may grow beyond its size to what `max_memory` leaves.
+    pub cache_grows: bool,
     /// The bound on all memory.
     pub max_memory: u64,
     /// Once a stricter mode is set, all commits answered before are as durable as those after.
@@ -39,6 +41,7 @@ impl LiveOptions {
         LiveOptions {
             write_buffer_size: options.write_buffer_size,
             block_cache_size: options.block_cache_size,
+            cache_grows: options.cache_grows,
             max_memory: options.max_memory,
             sync_mode: options.sync_mode,
             sync_interval_us: options.sync_interval_us,
@@ -54,6 +57,7 @@ impl LiveOptions {
         Options {
             write_buffer_size: self.write_buffer_size,
             block_cache_size: self.block_cache_size,
+            cache_grows: self.cache_grows,
             max_memory: self.max_memory,
             sync_mode: self.sync_mode,
             sync_interval_us: self.sync_interval_us,
@@ -71,6 +75,7 @@ impl LiveOptions {
             [
                 ("write_buffer_size", options.write_buffer_size.to_string()),
                 ("block_cache_size", options.block_cache_size.to_string()),
+                ("cache_grows", options.cache_grows.to_string()),
                 ("max_memory", options.max_memory.to_string()),
                 ("sync_mode", format!("{:?}", options.sync_mode)),
                 ("sync_interval_us", options.sync_interval_us.to_string()),
@@ -96,6 +101,7 @@ pub(crate) struct LiveValues(CachePadded<Cells>);
 struct Cells {
     write_buffer_size: AtomicUsize,
     block_cache_size: AtomicUsize,
+    cache_grows: AtomicBool,
     max_memory: AtomicU64,
     sync_mode: AtomicU8,
     /// Every answered commit is durable; lags behind a stricter `sync_mode` until a sync makes it true.
@@ -112,6 +118,7 @@ impl LiveValues {
         LiveValues(CachePadded::new(Cells {
             write_buffer_size: AtomicUsize::new(options.write_buffer_size),
             block_cache_size: AtomicUsize::new(options.block_cache_size),
+            cache_grows: AtomicBool::new(options.cache_grows),
             max_memory: AtomicU64::new(options.max_memory),
             sync_mode: AtomicU8::new(options.sync_mode as u8),
             all_durable: AtomicBool::new(options.sync_mode == SyncMode::Full),
@@ -127,6 +134,7 @@ impl LiveValues {
         LiveOptions {
             write_buffer_size: self.write_buffer_size(),
             block_cache_size: self.0.block_cache_size.load(Ordering::Relaxed),
+            cache_grows: self.0.cache_grows.load(Ordering::Relaxed),
             max_memory: self.max_memory(),
             sync_mode: self.sync_mode(),
             sync_interval_us: self.0.sync_interval_us.load(Ordering::Relaxed),
@@ -141,6 +149,7 @@ impl LiveValues {
     pub(crate) fn set(&self, to: &LiveOptions) {
         self.0.write_buffer_size.store(to.write_buffer_size, Ordering::Relaxed);
         self.0.block_cache_size.store(to.block_cache_size, Ordering::Relaxed);
+        self.0.cache_grows.store(to.cache_grows, Ordering::Relaxed);
         self.0.max_memory.store(to.max_memory, Ordering::Relaxed);
         self.0.sync_interval_us.store(to.sync_interval_us, Ordering::Relaxed);
         self.0.compaction_threads.store(to.compaction_threads, Ordering::Relaxed);

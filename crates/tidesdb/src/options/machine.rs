@@ -1,5 +1,5 @@
 //! The memory available to this process: the machine's, or less in a container with a control group (cgroup
-//! v1 or v2). It reads the kernel's files past the `Disk`: the sizes of a store are decided before its opening.
+//! v1 or v2); and the memory that it has. It reads the kernel's files past the `Disk`: they are no part of a store.
 
 #![allow(clippy::disallowed_methods)] // An exception of docs/architecture.md.
 
@@ -13,9 +13,42 @@ pub fn available_memory() -> Option<u64> {
     [machine_memory(root), group_limit(root)].into_iter().flatten().min()
 }
 
+/// The limit of the control groups above this process. `None` if they leave it all memory of the machine.
+pub fn memory_limit() -> Option<u64> {
+    limit_in(Path::new("/"))
+}
+
+fn limit_in(root: &Path) -> Option<u64> {
+    group_limit(root).filter(|&limit| machine_memory(root).is_none_or(|memory| limit < memory))
+}
+
+/// The memory of a whole process, the store's parts among it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessMemory {
+    /// The most that it may have now, in bytes. `None`: there is no limit.
+    pub limit: fn() -> Option<u64>,
+    /// Bytes that it has now.
+    pub resident: fn() -> u64,
+}
+
+impl ProcessMemory {
+    /// This process, and the limit of its control groups.
+    pub fn of_this_one() -> ProcessMemory {
+        ProcessMemory { limit: memory_limit, resident: || resident_in(Path::new("/")).unwrap_or(0) }
+    }
+}
+
+fn resident_in(root: &Path) -> Option<u64> {
+    kilobytes(&fs::read_to_string(root.join("proc/self/status")).ok()?, "VmRSS:")
+}
+
 fn machine_memory(root: &Path) -> Option<u64> {
-    let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kilobytes(&fs::read_to_string(root.join("proc/meminfo")).ok()?, "MemTotal:")
+}
+
+/// Bytes of the line with this name.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
 }
@@ -100,6 +133,30 @@ mod tests {
     fn this_machine_tells() {
         let available = available_memory().expect("Linux tells");
         assert!((64 << 20..1 << 50).contains(&available), "{available}");
+    }
+
+    #[test]
+    fn this_process_tells_its_memory() {
+        let resident = resident_in(Path::new("/")).expect("Linux tells");
+        assert!((1 << 20..1 << 40).contains(&resident), "{resident}");
+        let status = root(&[("proc/self/status", "Name:\tmariadbd\nVmHWM:\t  99 kB\nVmRSS:\t  1234 kB\n")]);
+        assert_eq!(resident_in(status.path()), Some(1234 * 1024));
+    }
+
+    #[test]
+    fn a_limit_above_the_machine_is_none() {
+        let limit_with = |limit: &str| {
+            let root = root(&[
+                ("proc/meminfo", "MemTotal:       1048576 kB\n"),
+                ("proc/self/cgroup", "0::/db\n"),
+                ("proc/self/mountinfo", V2),
+                ("sys/fs/cgroup/db/memory.max", limit),
+            ]);
+            limit_in(root.path())
+        };
+        assert_eq!(limit_with("536870912\n"), Some(512 << 20));
+        assert_eq!(limit_with("1073741824\n"), None);
+        assert_eq!(limit_with("max\n"), None);
     }
 
     #[test]

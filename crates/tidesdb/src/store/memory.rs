@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::memory_gauge::MemoryGauge;
 use crate::mutant::{self, Mutant};
 use crate::options::live::LiveOptions;
+use crate::store::cache_growth::{CacheGrowth, ProcessWatch, SpareWatch};
 use crate::store::Store;
-use crate::sync::Mutex;
+use crate::sync::{note, Mutex};
 
 /// Copies of a large row in memory at once: in the transaction, as the file's block, and compressed.
 const COPIES: u64 = 3;
@@ -115,8 +116,11 @@ impl MemoryUse {
 /// The state of the bound.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryBound {
-    /// Bytes taken for rows of many megabytes. Held while the cache's size changes.
-    rows: Mutex<u64>,
+    /// Held while the cache's size changes.
+    cache: Mutex<CacheState>,
+    process: Mutex<ProcessWatch>,
+    /// Bytes of memtables beyond which a writer measures; 0: never. See [`Store::give_way_to_memtables`].
+    memtables_mark: AtomicU64,
     /// [`Shortage`] by number.
     shortage: AtomicU8,
     /// Bound on a write buffer now; 0: its option.
@@ -129,6 +133,32 @@ pub(crate) struct MemoryBound {
     pub(crate) writer_waits: AtomicU64,
 }
 
+/// What decides about the cache's size.
+#[derive(Debug, Default)]
+struct CacheState {
+    /// Bytes taken for rows of many megabytes.
+    rows: u64,
+    /// The other holders at the last measurement.
+    others: Others,
+    growth: CacheGrowth,
+    spare: SpareWatch,
+}
+
+/// All memory but the cache's.
+#[derive(Clone, Copy, Debug)]
+struct Others {
+    /// Bytes of the store's other holders.
+    bytes: u64,
+    /// Bytes that the process leaves the cache.
+    left: u64,
+}
+
+impl Default for Others {
+    fn default() -> Others {
+        Others { bytes: 0, left: u64::MAX }
+    }
+}
+
 impl MemoryBound {
     pub(crate) fn shortage(&self) -> Shortage {
         match self.shortage.load(Relaxed) {
@@ -137,6 +167,13 @@ impl MemoryBound {
             2 => Shortage::Background,
             _ => Shortage::Writers,
         }
+    }
+
+    /// There is no bound any more.
+    fn end(&self) {
+        self.shortage.store(Shortage::None as u8, Relaxed);
+        self.buffer.store(0, Relaxed);
+        self.memtables_mark.store(0, Relaxed);
     }
 }
 
@@ -161,13 +198,44 @@ impl Store {
         memory
     }
 
-    /// Measures memory, and sets the cache's size and the shortage.
+    /// Measures memory, and sets the sizes of cache and write buffers and the shortage.
     pub(crate) fn keep_memory_bound(&self) {
         // The lock table is in a heap that somebody counts.
         let memory = self.memory(0);
-        self.give_way(memory.total.saturating_sub(memory.cache));
+        let process = self.options.process.filter(|_| self.live.get().cache_grows);
+        let left =
+            process.map_or(u64::MAX, |process| self.memory_bound.process.lock().left(&process, memory.cache));
+        let others = Others { bytes: memory.total.saturating_sub(memory.cache), left };
+        let mut state = self.memory_bound.cache.lock();
+        // Under the lock: a change of options ends with a call of this, which is the last one to decide by them.
+        let options = self.live.get();
+        if options.max_memory == 0 {
+            self.set_cache_size(options.block_cache_size as u64);
+            self.memory_bound.end();
+            return;
+        }
+        self.give_way(&mut state, &options, others);
         let buffers = memory.memtables + memory.spare_memtables;
-        self.choose_write_buffer(memory.total.saturating_sub(memory.cache + buffers));
+        self.choose_write_buffer(&options, memory.total.saturating_sub(memory.cache + buffers));
+        let mark = if options.cache_grows { buffers + headroom(&options) / 2 } else { 0 };
+        self.memory_bound.memtables_mark.store(mark, Relaxed);
+        let lends_spare = state.spare.step(memory.spare_memtables) && options.cache_grows;
+        drop(state);
+        if lends_spare {
+            self.arenas.free_unused();
+        }
+    }
+
+    /// Called before a write that brings the memtables to `bytes`. Measures once they have taken half of the headroom since
+    /// the last measurement: they can take lent memory faster than the loop looks.
+    pub(crate) fn give_way_to_memtables(&self, bytes: u64) {
+        let mark = &self.memory_bound.memtables_mark;
+        let passed = mark.load(Relaxed);
+        // One writer measures; the others go on.
+        if passed != 0 && bytes > passed && mark.compare_exchange(passed, 0, Relaxed, Relaxed).is_ok() {
+            note("cache: measured by a writer");
+            self.keep_memory_bound();
+        }
     }
 
     /// Size of a full memtable in bytes: the option, or less if others have the memory.
@@ -180,9 +248,8 @@ impl Store {
     }
 
     /// `fixed`: bytes held by neither cache nor write buffers.
-    fn choose_write_buffer(&self, fixed: u64) {
-        let options = self.live.get();
-        let (full, wanted) = (options.write_buffer_size, write_buffer(&options, fixed) as usize);
+    fn choose_write_buffer(&self, options: &LiveOptions, fixed: u64) {
+        let (full, wanted) = (options.write_buffer_size, write_buffer(options, fixed) as usize);
         let now = self.write_buffer_in_force();
         if wanted != now && (wanted == full || wanted.abs_diff(now) >= full / 16) {
             self.memory_bound.buffer.store(wanted, Relaxed);
@@ -190,18 +257,27 @@ impl Store {
         }
     }
 
-    /// `others`: bytes of all holders but the cache.
-    fn give_way(&self, others: u64) {
-        let rows = self.memory_bound.rows.lock();
+    fn give_way(&self, state: &mut CacheState, options: &LiveOptions, others: Others) {
         let now = self.cache.capacity() as u64;
-        let options = self.live.get();
-        let wanted = cache_size(&options, *rows, others);
-        // Up in steps: a size that moves by a block with each measurement would help nobody.
-        let step = options.block_cache_size as u64 / CACHE_SHARE;
-        if wanted < now || wanted >= now + step || wanted == options.block_cache_size as u64 {
+        state.others = others;
+        let most = cache_size(options, state.rows, others);
+        if options.cache_grows {
+            let wanted = state.growth.step(most, now);
+            if wanted != now {
+                note(if wanted > now { "cache: grows" } else { "cache: gives way" });
+            }
             self.set_cache_size(wanted);
+            if cfg!(simulation) {
+                assert!(wanted <= most, "the cache has {wanted} bytes, and room for {most}");
+            }
+        } else {
+            // Up in steps: a size that moves by a block with each measurement would help nobody.
+            let step = options.block_cache_size as u64 / CACHE_SHARE;
+            if most < now || most >= now + step || most == options.block_cache_size as u64 {
+                self.set_cache_size(most);
+            }
         }
-        let shortage = shortage(&options, others, self.cache.capacity() as u64);
+        let shortage = shortage(options, others.bytes, self.cache.capacity() as u64);
         self.memory_bound.shortage.store(shortage as u8, Relaxed);
     }
 
@@ -212,7 +288,7 @@ impl Store {
             ("bytes of commits under way", self.stats.committing_bytes.load(Relaxed)),
             ("bytes of undecided transactions", self.stats.undecided_bytes.load(Relaxed)),
             ("large batches", self.stats.large_batches.load(Relaxed)),
-            ("bytes for large rows", *self.memory_bound.rows.lock()),
+            ("bytes for large rows", self.memory_bound.cache.lock().rows),
         ]
     }
 
@@ -239,31 +315,17 @@ impl Store {
             return Ok(RowMemory { store: Arc::clone(self), bytes: 0 });
         }
         let bytes = len as u64 * COPIES;
-        let mut rows = self.memory_bound.rows.lock();
+        let mut state = self.memory_bound.cache.lock();
         let most = beside_write_buffers(&options);
-        if rows.saturating_add(bytes) > most {
+        if state.rows.saturating_add(bytes) > most {
             return Err(Error::TooLittleMemory {
                 len: len as u64,
-                most: most.saturating_sub(*rows) / COPIES,
+                most: most.saturating_sub(state.rows) / COPIES,
             });
         }
-        *rows += bytes;
-        self.set_cache_size(cache_size(&options, *rows, 0).min(self.cache.capacity() as u64));
+        state.rows += bytes;
+        self.set_cache_size(cache_size(&options, state.rows, state.others).min(self.cache.capacity() as u64));
         Ok(RowMemory { store: Arc::clone(self), bytes })
-    }
-
-    /// Sets the cache's size after a change of options: the new one, or less if others have the memory.
-    pub(crate) fn resize_cache(&self) {
-        let options = self.live.get();
-        match options.max_memory {
-            0 => {
-                let _rows = self.memory_bound.rows.lock();
-                self.set_cache_size(options.block_cache_size as u64);
-                self.memory_bound.shortage.store(Shortage::None as u8, Relaxed);
-                self.memory_bound.buffer.store(0, Relaxed);
-            }
-            _ => self.keep_memory_bound(),
-        }
     }
 
     fn set_cache_size(&self, bytes: u64) {
@@ -284,12 +346,16 @@ pub(crate) struct RowMemory {
 impl Drop for RowMemory {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            *self.store.memory_bound.rows.lock() -= self.bytes;
+            let mut state = self.store.memory_bound.cache.lock();
+            state.rows -= self.bytes;
             if mutant::is(Mutant::RowGivenBackTwice) {
-                let mut rows = self.store.memory_bound.rows.lock();
-                *rows = rows.wrapping_sub(self.bytes);
+                state.rows = state.rows.wrapping_sub(self.bytes);
             }
-            self.store.resize_cache();
+            drop(state);
+            // One that grows does so by the loop's measurements.
+            if !self.store.live.get().cache_grows {
+                self.store.keep_memory_bound();
+            }
         }
     }
 }
@@ -299,26 +365,32 @@ fn beside_write_buffers(options: &LiveOptions) -> u64 {
     options.max_memory.saturating_sub(2 * options.write_buffer_size as u64)
 }
 
+/// Bytes of the bound for growth until the next measurement.
+fn headroom(options: &LiveOptions) -> u64 {
+    (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM)
+}
+
 fn least_cache(options: &LiveOptions) -> u64 {
     let size = options.block_cache_size as u64;
     (size / CACHE_SHARE).max(LEAST_CACHE).min(size)
 }
 
-/// The cache's size, next to `rows` bytes for large rows, possibly all in use, and `others` bytes of all
-/// holders but the cache.
-fn cache_size(options: &LiveOptions, rows: u64, others: u64) -> u64 {
+/// The most that the cache may have, next to `rows` bytes for large rows, possibly all in use, and to `others`. A cache of a
+/// size keeps to it, and leaves the write buffers theirs. One that grows has what nobody uses.
+fn cache_size(options: &LiveOptions, rows: u64, others: Others) -> u64 {
+    let measured = options.max_memory.saturating_sub(others.bytes + headroom(options));
+    if options.cache_grows {
+        return measured.min(others.left).saturating_sub(rows).max(least_cache(options));
+    }
     let planned = beside_write_buffers(options).saturating_sub(rows);
-    let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
-    let measured = options.max_memory.saturating_sub(others + headroom).max(least_cache(options));
-    (options.block_cache_size as u64).min(planned).min(measured)
+    (options.block_cache_size as u64).min(planned).min(measured.max(least_cache(options)))
 }
 
 /// The size of each of two write buffers, next to the least cache and `fixed` bytes. Thousands of connections
 /// take more than the cache can give.
 fn write_buffer(options: &LiveOptions, fixed: u64) -> u64 {
     let full = options.write_buffer_size as u64;
-    let headroom = (options.max_memory / HEADROOM_SHARE).min(MOST_HEADROOM);
-    let room = options.max_memory.saturating_sub(fixed + least_cache(options) + headroom);
+    let room = options.max_memory.saturating_sub(fixed + least_cache(options) + headroom(options));
     (room / 2).clamp(full / 4, full)
 }
 

@@ -5,6 +5,7 @@
 //! prepared transactions and commits; [`crate::db`] adds dictionary changes, flushes and compactions.
 
 pub(crate) mod ascending_gets;
+mod cache_growth;
 pub mod catalog;
 pub mod commit_batch;
 pub(crate) mod compaction_rate;

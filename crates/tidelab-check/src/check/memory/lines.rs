@@ -20,7 +20,8 @@ use super::{watch, MEGABYTE};
 /// and 480 MB without a file, 3 of one with at most 378 MB. In 350 MB this one had 6.
 const FAULTS: f64 = 10.0;
 
-/// Resident bytes beyond cache, write buffers and the server without the engine.
+/// Resident bytes beyond cache, write buffers and the server without the engine. Of a cache that grows: beyond the engine's
+/// bound and that server.
 ///
 /// Measured on 2026-11-25: 50 MB and less, 45 MB on the slow disk. InnoDB's pool has 52 MB beyond it under the same load.
 const BEYOND: i64 = 60 * MEGABYTE as i64;
@@ -145,7 +146,7 @@ pub(super) fn run(container: &Container<'_>, line: &Line, engine: Engine, plain:
     let groups = slow.as_ref().map(SlowDisk::groups).unwrap_or_default();
     let kills_before = container.kills();
     let mut server = container.start_in(&directory, line.limit, &[engine], &settings, &groups)?;
-    let (cache, buffer) = sizes_in_force(&server, engine);
+    let configured = Configured::of(&server, engine, line)?;
     let pid = AtomicU32::new(server.pid());
     let seconds = lab.seconds.unwrap_or(if line.short { 6 } else { 60 });
     let scene = Scene { lab, engine, settings: &settings, seconds, pid: &pid, short: line.short };
@@ -173,18 +174,16 @@ pub(super) fn run(container: &Container<'_>, line: &Line, engine: Engine, plain:
     if seen.faults_per_s > FAULTS && container.missing().is_none() {
         complaints.push(format!("{:.0} major faults/s: pages of the program are evicted", seen.faults_per_s));
     }
-    let beyond = seen.resident as i64 - (cache + 2 * buffer + plain) as i64;
+    let beyond = seen.resident as i64 - (configured.bytes + plain) as i64;
     if beyond > BEYOND {
         complaints.push(format!("{} MB beyond what is configured", beyond / MEGABYTE as i64));
     }
     let summary = format!(
-        "{title}: {} MB anonymous, {} MB resident, {:+} MB beyond {} + 2 x {} and the server, {} major faults \
-         ({:.0}/s at most), {}",
+        "{title}: {} MB anonymous, {} MB resident, {:+} MB beyond {} and the server, {} major faults ({:.0}/s at most), {}",
         seen.anonymous / MEGABYTE,
         seen.resident / MEGABYTE,
         beyond / MEGABYTE as i64,
-        cache / MEGABYTE,
-        buffer / MEGABYTE,
+        configured.words,
         seen.faults,
         seen.faults_per_s,
         if rates.is_empty() { "no rate".to_string() } else { rates.join(", ") },
@@ -215,11 +214,34 @@ fn sized(line: &Line, engine: Engine) -> Vec<Setting> {
     settings
 }
 
-/// Cache and one write buffer as the server has them; InnoDB's pool.
-fn sizes_in_force(server: &Server, engine: Engine) -> (u64, u64) {
-    let number = |name: &str| server.variables().get(name).and_then(|value| value.parse().ok()).unwrap_or(0);
-    match engine {
-        Engine::InnoDb => (number("innodb_buffer_pool_size"), 0),
-        _ => (number("tidesdb_block_cache_size"), number("tidesdb_unified_memtable_write_buffer_size")),
+/// The memory that a server may take for data.
+struct Configured {
+    bytes: u64,
+    words: String,
+}
+
+impl Configured {
+    /// Cache and two write buffers as the server has them; InnoDB's pool; the bound of a cache that grows.
+    fn of(server: &Server, engine: Engine, line: &Line) -> Result<Configured> {
+        let number = |name: &str| -> u64 {
+            server.variables().get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+        };
+        let (bytes, words) = match (engine, line.sizes) {
+            (Engine::InnoDb, _) => {
+                let pool = number("innodb_buffer_pool_size");
+                (pool, format!("{}", pool / MEGABYTE))
+            }
+            (_, Some(_)) => {
+                let cache = number("tidesdb_block_cache_size");
+                let buffer = number("tidesdb_unified_memtable_write_buffer_size");
+                (cache + 2 * buffer, format!("{} + 2 x {}", cache / MEGABYTE, buffer / MEGABYTE))
+            }
+            (_, None) => {
+                let bound = must("the bound", connect(server)?.status("tidesdb_memory_limit"))?;
+                let bound = u64::try_from(bound).unwrap_or(0);
+                (bound, format!("a bound of {}", bound / MEGABYTE))
+            }
+        };
+        Ok(Configured { bytes, words })
     }
 }

@@ -10,6 +10,7 @@ use crate::host::SystemClock;
 use crate::io::faulty::{Failure, Fault, Op};
 use crate::io::FaultyDisk;
 use crate::lock::{LockManager, LockOwner};
+use crate::options::machine::ProcessMemory;
 use crate::options::{FamilyOptions, Options};
 use crate::txn::transaction::TransactionOptions;
 
@@ -30,6 +31,15 @@ fn open(options: Options) -> Db {
     // The tests measure themselves.
     db.stop_background();
     db
+}
+
+/// So many megabytes of other holders, and a process without a limit.
+fn beside_cache(others: u64) -> Others {
+    Others { bytes: others * MB, left: u64::MAX }
+}
+
+fn give_way(store: &Store, others: Others) {
+    store.give_way(&mut store.memory_bound.cache.lock(), &store.live.get(), others);
 }
 
 fn fill(store: &Store) {
@@ -90,7 +100,7 @@ fn a_panic_while_a_large_row_is_written_keeps_none_of_its_memory() {
     write().expect("it fits");
     disk.fail(Fault { op: Some(Op::Write), path: "/s".into(), skip: 0, times: 1, failure: Failure::Panic });
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).expect_err("the disk panics");
-    assert_eq!(*db.store().memory_bound.rows.lock(), 0);
+    assert_eq!(db.store().memory_bound.cache.lock().rows, 0);
     write().expect("it fits again");
 }
 
@@ -100,7 +110,7 @@ fn the_cache_gives_way_to_others_then_compactions_wait_then_writers() {
     let store = db.store();
     fill(store);
     let beside = |others: u64| {
-        store.give_way(others * MB);
+        give_way(store, beside_cache(others));
         (store.cache.capacity() as u64, store.memory_bound.shortage())
     };
     assert_eq!(beside(40), (40 * MB, Shortage::None));
@@ -120,6 +130,139 @@ fn the_cache_gives_way_to_others_then_compactions_wait_then_writers() {
     assert_eq!(beside(40), (40 * MB, Shortage::None), "all of it comes back");
     store.wait_for_memory(&AtomicBool::new(false));
     assert_eq!(store.memory_bound.background_waits.load(Relaxed), 1);
+}
+
+/// Measurements until the cache has grown, if it may.
+const CALM: usize = 10;
+
+fn growing() -> Options {
+    Options { cache_grows: true, ..options() }
+}
+
+#[test]
+fn a_cache_that_grows_has_what_others_leave_and_gives_it_back_at_once() {
+    let db = open(growing());
+    let store = db.store();
+    let beside = |others: u64| {
+        give_way(store, beside_cache(others));
+        (store.cache.capacity() as u64, store.memory_bound.shortage())
+    };
+    let headroom = 25 * MB / 2;
+    // Its own loop may have looked once.
+    store.memory_bound.cache.lock().growth = CacheGrowth::default();
+    for _ in 1..CALM {
+        assert_eq!(beside(10), (40 * MB, Shortage::None), "it waits for more calm");
+    }
+    assert_eq!(beside(10), (90 * MB - headroom, Shortage::None), "memory of idle write buffers is lent");
+    fill(store);
+    assert!(store.cache.bytes() as u64 > 38 * MB, "of 40,000 KB");
+    assert_eq!(beside(60), (40 * MB - headroom, Shortage::Cache), "the others have it now");
+    assert!(store.cache.bytes() as u64 <= 40 * MB - headroom);
+    assert_eq!(beside(40), (40 * MB - headroom, Shortage::Cache));
+    assert_eq!(beside(130), (5 * MB / 2, Shortage::Writers), "its least stays");
+}
+
+#[test]
+fn a_cache_that_grows_gives_way_to_large_rows_and_to_the_rest_of_the_process() {
+    let process = ProcessMemory { limit: || Some(128 * MB), resident: || 60 * MB };
+    let db = open(Options { process: Some(process), ..growing() });
+    let store = db.store();
+    let capacity = || store.cache.capacity() as u64;
+    for _ in 0..CALM {
+        store.keep_memory_bound();
+    }
+    // The process leaves 32 MB free, and holds 60 without a block in the cache.
+    assert_eq!(capacity(), 36 * MB, "less than it begins with");
+    let row = store.take_for_row(10 * MB as usize).expect("fits");
+    assert_eq!(capacity(), 6 * MB, "three copies");
+    drop(row);
+    for _ in 0..CALM {
+        store.keep_memory_bound();
+    }
+    assert_eq!(capacity(), 36 * MB);
+}
+
+/// The loop has stopped: nobody measures but the writers.
+#[test]
+fn memtables_get_lent_memory_back_before_the_next_measurement() {
+    let db = open(growing());
+    let store = db.store();
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    for _ in 0..CALM {
+        store.keep_memory_bound();
+    }
+    assert!(store.cache.capacity() as u64 > 80 * MB);
+    let memtables = || store.memory(0).memtables;
+    for number in 0..340u32 {
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        for part in 0..100u32 {
+            txn.put(&family, &(number * 100 + part).to_be_bytes(), &[1; 1000]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        let sum = store.cache.capacity() as u64 + memtables();
+        assert!(sum <= 100 * MB, "{sum} with {} of memtables", memtables());
+    }
+    assert!(memtables() > 34 * MB, "two of them");
+    // Measured once for each half of an eighth of the bound, and not for each commit.
+    assert!(store.cache.capacity() as u64 > 40 * MB);
+}
+
+#[test]
+fn the_end_of_the_bound_is_the_end_of_all_that_it_decided() {
+    let db = open(growing());
+    let store = db.store();
+    give_way(store, beside_cache(130));
+    store.choose_write_buffer(&store.live.get(), 90 * MB);
+    let bound = || {
+        (store.memory_bound.shortage(), store.cache.capacity() as u64, store.write_buffer_in_force() as u64)
+    };
+    assert_eq!(bound(), (Shortage::Writers, 5 * MB / 2, 5 * MB));
+    db.set_live_options(&LiveOptions { max_memory: 0, ..db.live_options() }).expect("changes");
+    assert_eq!(bound(), (Shortage::None, 40 * MB, 20 * MB));
+    // A measurement begun under the bound ends after it.
+    store.keep_memory_bound();
+    assert_eq!(bound(), (Shortage::None, 40 * MB, 20 * MB));
+}
+
+#[test]
+fn a_size_that_is_set_ends_the_growth() {
+    let db = open(growing());
+    for _ in 0..CALM {
+        db.store().keep_memory_bound();
+    }
+    assert!(db.store().cache.capacity() as u64 > 80 * MB);
+    let set = LiveOptions { cache_grows: false, block_cache_size: 30 * MB as usize, ..db.live_options() };
+    db.set_live_options(&set).expect("changes");
+    for _ in 0..2 * CALM {
+        assert_eq!(db.store().cache.capacity() as u64, 30 * MB);
+        db.store().keep_memory_bound();
+    }
+    db.set_live_options(&LiveOptions { max_memory: 0, cache_grows: true, ..set }).expect("changes");
+    assert_eq!(db.store().cache.capacity() as u64, 30 * MB, "nothing to grow into without a bound");
+}
+
+#[test]
+fn spare_memory_of_memtables_is_lent_once_nobody_writes() {
+    for (grows, options) in [(false, options()), (true, growing())] {
+        let db = Db::open_on(FaultyDisk::new(1).shared(), "/s", options, None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        for number in 0..3000u32 {
+            txn.put(&family, &number.to_be_bytes(), &[1; 1000]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+        db.stop_background();
+        let store = db.store();
+        let spare = || store.memory(0).spare_memtables;
+        assert!(spare() > 2 * MB, "{}", spare());
+        for _ in 0..100 {
+            store.keep_memory_bound();
+        }
+        assert_eq!(spare() == 0, grows);
+    }
 }
 
 #[test]
@@ -162,12 +305,28 @@ proptest! {
             block_cache_size: (cache * MB) as usize,
             ..Options::default()
         });
-        let size = cache_size(&options, rows * MB, others * MB);
+        let size = cache_size(&options, rows * MB, beside_cache(others));
         prop_assert!(size <= cache * MB);
         prop_assert!(size + others * MB <= options.max_memory || size <= least_cache(&options));
         prop_assert!(size + rows * MB + 2 * buffer * MB <= options.max_memory || size == 0);
         let waits = shortage(&options, others * MB, size) >= Shortage::Background;
         prop_assert!(!waits || others + cache / 16 + 1 > bound, "nobody waits while all fits");
+    }
+
+    #[test]
+    fn a_cache_that_grows_and_others_stay_within_the_bound(
+        buffer in 1u64..50, bound in 1u64..400, rows in 0u64..100, others in 0u64..400, left in 0u64..400,
+    ) {
+        let options = LiveOptions::of(&Options {
+            cache_grows: true,
+            max_memory: bound * MB,
+            write_buffer_size: (buffer * MB) as usize,
+            block_cache_size: MB as usize,
+            ..Options::default()
+        });
+        let size = cache_size(&options, rows * MB, Others { bytes: others * MB, left: left * MB });
+        prop_assert!(size + (others + rows) * MB <= options.max_memory || size == least_cache(&options));
+        prop_assert!(size + rows * MB <= left * MB || size == least_cache(&options));
     }
 }
 
@@ -224,15 +383,16 @@ fn where_memory_stands_still_not_every_row_waits() {
 fn write_buffers_give_way_where_the_cache_is_at_its_least() {
     let db = open(options());
     let store = db.store();
-    store.choose_write_buffer(30 * MB);
+    let beside = |fixed: u64| store.choose_write_buffer(&store.live.get(), fixed);
+    beside(30 * MB);
     assert_eq!(store.write_buffer_in_force(), 20 * MB as usize, "there is room");
-    store.choose_write_buffer(60 * MB);
+    beside(60 * MB);
     let smaller = store.write_buffer_in_force() as u64;
     assert!((10 * MB..14 * MB).contains(&smaller), "{smaller}");
-    store.choose_write_buffer(61 * MB);
+    beside(61 * MB);
     assert_eq!(store.write_buffer_in_force() as u64, smaller, "a megabyte changes nothing");
-    store.choose_write_buffer(1 << 40);
+    beside(1 << 40);
     assert_eq!(store.write_buffer_in_force(), 5 * MB as usize, "a quarter stays");
-    store.choose_write_buffer(0);
+    beside(0);
     assert_eq!(store.write_buffer_in_force(), 20 * MB as usize);
 }
