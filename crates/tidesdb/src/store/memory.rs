@@ -226,13 +226,14 @@ impl Store {
         }
     }
 
-    /// Called before a write that brings the memtables to `bytes`. Measures once they have taken half of the headroom since
-    /// the last measurement: they can take lent memory faster than the loop looks.
-    pub(crate) fn give_way_to_memtables(&self, bytes: u64) {
+    /// Called before a write that brings the memtables to `bytes`, which is asked only where the cache grows. Measures
+    /// once they have taken half of the headroom since the last measurement: they can take lent memory faster than the
+    /// loop looks.
+    pub(crate) fn give_way_to_memtables(&self, bytes: impl FnOnce() -> u64) {
         let mark = &self.memory_bound.memtables_mark;
         let passed = mark.load(Relaxed);
         // One writer measures; the others go on.
-        if passed != 0 && bytes > passed && mark.compare_exchange(passed, 0, Relaxed, Relaxed).is_ok() {
+        if passed != 0 && bytes() > passed && mark.compare_exchange(passed, 0, Relaxed, Relaxed).is_ok() {
             note("cache: measured by a writer");
             self.keep_memory_bound();
         }

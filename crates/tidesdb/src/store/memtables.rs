@@ -83,10 +83,10 @@ impl Store {
     /// Waits until the active memtable has room for `bytes`; seals it when it is full. Part of `prepare`.
     pub(crate) fn make_room(&self, bytes: usize, wait_limit: &WaitLimit<'_>) -> Result<()> {
         self.wait_for_room(bytes, wait_limit)?;
-        let super_version = self.super_version.load();
-        let memtables = super_version.active.bytes() + super_version.sealed_bytes();
-        drop(super_version);
-        self.give_way_to_memtables((memtables + bytes) as u64);
+        self.give_way_to_memtables(|| {
+            let super_version = self.super_version.load();
+            (super_version.active.bytes() + super_version.sealed_bytes() + bytes) as u64
+        });
         Ok(())
     }
 
