@@ -104,6 +104,7 @@ constexpr Variable variables[] = {
     GAUGE("cache_capacity", cache_capacity, "bytes that the cache may have now"),
     COUNTER("cache_hits", cache_hits, "blocks found in the cache"),
     COUNTER("cache_misses", cache_misses, "blocks read from files"),
+    COUNTER("cache_compressed_hits", cache_compressed_hits, "those of cache_hits of which the cache had a compressed copy"),
     COUNTER("table_reads", table_reads,
             "reads of blocks that the cache did not have; merges are not among them"),
     COUNTER("table_read_bytes", table_read_bytes, "bytes of table_reads"),

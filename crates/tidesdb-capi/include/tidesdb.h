@@ -799,7 +799,8 @@ typedef struct tidesdb_stats {
   uint64_t column_families, global_sequence, memtable_bytes, txn_memory_bytes, memory_limit;
   uint64_t total_sstables, open_sstables, data_size_bytes, immutable_memtables, flush_pending, flush_queue,
       compaction_queue;
-  uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_partitions, table_reads, table_read_bytes;
+  uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_compressed_hits, cache_partitions,
+      table_reads, table_read_bytes;
   uint64_t total_tombstones, total_entries;
   uint64_t backpressure_waits, backpressure_wait_us;
   uint64_t lock_waits, lock_wait_us, lock_deadlocks, lock_timeouts, lock_held, lock_entries, lock_chain_max;

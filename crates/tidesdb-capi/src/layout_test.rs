@@ -175,6 +175,7 @@ fn structs_agree_with_the_header() {
             cache_bytes,
             cache_hits,
             cache_misses,
+            cache_compressed_hits,
             cache_partitions,
             table_reads,
             table_read_bytes,

@@ -106,6 +106,8 @@ const ENGINE: &[&str] = &[
     "cache: measured by a writer",
     "cache: shared read",
     "cache: shared read that failed",
+    "cache: stored copy",
+    "cache: stored copy kept",
     "edit: count of rows",
     "edit: drops a family",
     "edit: epoch boundary",
@@ -174,6 +176,9 @@ const ENGINE: &[&str] = &[
     "table: file opened past the page cache",
     "table: shared opening",
 ];
+
+/// Kinds that the engine makes good and tells of, and that no fault of the disk excuses.
+pub const NEVER: &[&str] = &["cache: stored copy damaged"];
 
 /// A fault at a kind of call, as a name.
 fn name_of_fault(failure: Failure, op: Op, area: Area) -> String {

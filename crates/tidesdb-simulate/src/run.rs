@@ -75,7 +75,12 @@ impl Program {
         let told = Arc::clone(&wrong);
         let switches = if self.cut.has(Part::Switches) { 0 } else { self.switch_one_in };
         let ended = simulation::run(self.seed, switches, move || note(&told, program.life()));
-        simulation::take_notes().into_iter().for_each(|(kind, times)| events::told(kind, times));
+        for (kind, times) in simulation::take_notes() {
+            match events::NEVER.contains(&kind) {
+                true => note(&wrong, Err(format!("the engine tells of \"{kind}\", {times} times"))),
+                false => events::told(kind, times),
+            }
+        }
         let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
         (wrong.or(ended.failure).map_or(Ok(()), Err), ended.steps)
     }

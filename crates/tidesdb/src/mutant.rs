@@ -81,6 +81,7 @@ mutants! {
     OwnDeletionUnseen: "a read passes over the transaction's own deletion",
     TombstoneShown: "a tombstone is a live row without bytes to all that look at it",
     FlightOfAnother: "a reader waits for the read of another block and takes that block",
+    CopyOfAnother: "a stored copy enters the cache under the place of another block",
     FlightEndUntold: "the end of a read wakes nobody of those that wait for it",
     FailedFlightStays: "a read that fails stays the one that others wait for",
     DeadRangeKeepsRow: "a key put into a range of deleted keys does not end it",

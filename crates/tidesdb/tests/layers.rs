@@ -313,7 +313,7 @@ const GLOBALS: [(&str, &str); 10] = [
     ("sync/scheduler.rs", "RUN"),
     ("sync/scheduler.rs", "STACKS"),
     ("table/filter.rs", "PLANS"),
-    ("table/reader.rs", "SCRATCH"),
+    ("table/load.rs", "SCRATCH"),
 ];
 
 /// The names of the statics in a text.

@@ -19,8 +19,10 @@ struct Header {
     refs: AtomicUsize,
     /// Length of the bytes after the header.
     len: usize,
-    /// Nonzero if the frame was used since the last pass of CLOCK's hand.
+    /// Uses since the last pass of CLOCK's hand, counted up to `enough`; those of a stored copy up to 255.
     used: AtomicU8,
+    /// Uses in a round of the hand that keep the frame in the cache.
+    enough: AtomicU8,
     /// The frame's slab; none for the largest frames.
     slab: Option<NonNull<Slab>>,
 }
@@ -52,7 +54,13 @@ fn allocate(slabs: &Arc<Slabs>, len: usize) -> NonNull<Header> {
     };
     // SAFETY: `raw` points to `FRAME_HEADER + len` writable bytes, aligned for a header.
     unsafe {
-        raw.write(Header { refs: AtomicUsize::new(1), len, used: AtomicU8::new(0), slab });
+        raw.write(Header {
+            refs: AtomicUsize::new(1),
+            len,
+            used: AtomicU8::new(0),
+            enough: AtomicU8::new(1),
+            slab,
+        });
         raw.add(1).cast::<u8>().write_bytes(0, len);
     }
     raw
@@ -103,7 +111,7 @@ impl DerefMut for FrameBuf {
 /// references.
 pub struct BlockRef(NonNull<Header>);
 
-// SAFETY: a frame is immutable once it is shared; its count and bit are atomics.
+// SAFETY: a frame is immutable once it is shared; its counts are atomics.
 unsafe impl Send for BlockRef {}
 // SAFETY: as above.
 unsafe impl Sync for BlockRef {}
@@ -128,10 +136,11 @@ impl BlockRef {
         let (to, slab) = unsafe { slab::allocate_denser(layout(len).size(), slab) }?;
         let to = to.cast::<Header>();
         let used = AtomicU8::new(self.header().used.load(Ordering::Relaxed));
+        let enough = AtomicU8::new(self.header().enough.load(Ordering::Relaxed));
         // SAFETY: `to` points to `FRAME_HEADER + len` writable bytes of nobody else, aligned for a header, and the
         // payload is `len` bytes after this frame's header.
         unsafe {
-            to.write(Header { refs: AtomicUsize::new(1), len, used, slab: Some(slab) });
+            to.write(Header { refs: AtomicUsize::new(1), len, used, enough, slab: Some(slab) });
             to.add(1).cast::<u8>().copy_from_nonoverlapping(self.0.add(1).cast::<u8>(), len);
         }
         Some(BlockRef(to))
@@ -156,23 +165,64 @@ impl BlockRef {
         self.header().refs.load(Ordering::Acquire) == 1
     }
 
-    /// Marks the frame as used.
-    #[inline]
+    /// The hand keeps the frame after `uses` in a round, in place of one.
+    pub(super) fn keep_after(&self, uses: u8) {
+        self.header().enough.store(uses, Ordering::Relaxed);
+    }
+
+    /// Marks the frame as used so often that the hand keeps it.
     pub(super) fn mark_used(&self) {
-        let used = &self.header().used;
-        if used.load(Ordering::Relaxed) == 0 {
-            used.store(1, Ordering::Relaxed);
+        self.header().used.store(self.header().enough.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Marks a frame as used that was not.
+    pub(super) fn mark_used_once(&self) {
+        if !self.is_used() {
+            self.header().used.store(1, Ordering::Relaxed);
         }
     }
 
-    /// Clears the mark and returns its former value.
-    pub(super) fn take_used(&self) -> bool {
+    /// Counts a use, as far as the hand asks. Uses at once may count as one.
+    #[inline]
+    pub(super) fn note_use(&self) {
+        let Header { used, enough, .. } = self.header();
+        let uses = used.load(Ordering::Relaxed);
+        if uses < enough.load(Ordering::Relaxed) {
+            used.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a use, up to 255, and returns their number since the hand's last pass. Uses at once may count as one.
+    pub(super) fn count_use(&self) -> u8 {
         let used = &self.header().used;
-        let was = used.load(Ordering::Relaxed) != 0;
-        if was {
+        let uses = used.load(Ordering::Relaxed).saturating_add(1);
+        used.store(uses, Ordering::Relaxed);
+        uses
+    }
+
+    /// Counts a copy's uses anew: it has one.
+    pub(super) fn restart_uses(&self) {
+        self.header().used.store(1, Ordering::Relaxed);
+    }
+
+    /// True if the frame has to be used more than once in a round to stay.
+    pub(super) fn has_to_be_hot(&self) -> bool {
+        self.header().enough.load(Ordering::Relaxed) > 1
+    }
+
+    /// True if it was used in this round.
+    pub(super) fn is_used(&self) -> bool {
+        self.header().used.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts uses anew. True if the former ones keep the frame.
+    pub(super) fn take_used(&self) -> bool {
+        let Header { used, enough, .. } = self.header();
+        let uses = used.load(Ordering::Relaxed);
+        if uses != 0 {
             used.store(0, Ordering::Relaxed);
         }
-        was
+        uses >= enough.load(Ordering::Relaxed)
     }
 }
 

@@ -2,13 +2,15 @@
 //! between the tables' readers and the disk.
 //!
 //! A hit takes a shard's lock for reading, probes an open-addressed table and counts a reference; there is no
-//! list to maintain. The table is its own CLOCK ring. The hand walks its slots, gives a recently used frame
+//! list to maintain. The table is its own CLOCK ring. The hand walks its slots, gives a used frame
 //! one more round, and skips frames in use. [`BlockCache::bytes`] therefore never exceeds the capacity. If
 //! nothing can be evicted, a block is returned without being cached. Only such blocks, and blocks of an
 //! erased file still in use, are not counted.
 //!
-//! A block missing from the cache is read once for all threads that miss it ([`BlockCache::read`]).
+//! A block missing from the cache is read once for all threads that miss it ([`BlockCache::read`]). In a full cache
+//! compressed blocks are kept as their files have them (`compressed.rs`).
 
+mod compressed;
 mod frame;
 mod shard;
 mod single_flight;
@@ -49,8 +51,17 @@ const LEAST_SLACK: usize = 4 << 20;
 /// Largest block cached when it is written, in bytes.
 const MOST_OFFERED: usize = 1 << 20;
 
+/// Divisor of the capacity for young blocks: a thirty-second, and at least a block in each shard. A statement's blocks fit, such
+/// as of rows that it reads one by one in another order.
+const YOUNG_SHARE: usize = 32;
+
 /// Slots visited by an insertion to compact blocks.
 const MOVED: usize = 12;
+
+/// Memory of a block of `len` bytes in the cache.
+fn memory_of(len: usize) -> usize {
+    len + FRAME_HEADER + ENTRY_OVERHEAD
+}
 
 /// How long an inserted block stays in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +70,10 @@ pub enum CachePriority {
     High,
     /// Crossed by a scan: evicted at the next round unless it is used again.
     Low,
+    /// With a stored copy: evicted after a few blocks more (`compressed.rs`).
+    Young,
+    /// With a stored copy that is used often: takes the place of another such block, or is young.
+    Hot,
     /// Just written, or crossed by a long scan: inserted only without eviction.
     NoEvict,
 }
@@ -112,15 +127,15 @@ impl BlockCache {
     }
 
     /// The block of `file` at `offset`, after [`BlockCache::get`] has missed it. The first of several threads calls `read`
-    /// and inserts the block with `priority`; the others wait for it, and keep it with their own. If its `read` fails or
-    /// panics, each of them calls its own, unless the block has come meanwhile. `read` must not come here again, and calls
-    /// nothing of the program around the store.
+    /// and inserts the block with the priority that it returns; the others wait for it, and keep it with `priority`, unless a
+    /// stored copy serves. If its `read` fails or panics, each of them calls its own, unless the block has come meanwhile.
+    /// `read` must not come here again, and calls nothing of the program around the store.
     pub fn read<E>(
         &self,
         file: FileNo,
         offset: u64,
         priority: CachePriority,
-        read: impl FnOnce() -> Result<BlockRef, E>,
+        read: impl FnOnce() -> Result<(BlockRef, CachePriority), E>,
     ) -> Result<BlockRef, E> {
         let hash = shard::hash(file, offset);
         let shard = &self.shards[shard_of(hash)];
@@ -132,6 +147,7 @@ impl BlockCache {
                 return Ok(match (priority, shard.peek(hash, file, offset)) {
                     (_, Some(cached)) => cached,
                     (CachePriority::NoEvict, None) => block,
+                    (_, None) if self.holds_stored_copy(file, offset) => block,
                     (_, None) => self.insert(file, offset, block, priority),
                 });
             }
@@ -142,7 +158,10 @@ impl BlockCache {
         };
         let block = match shard.peek(hash, file, offset) {
             Some(block) => block,
-            None => self.insert(file, offset, read()?, priority),
+            None => {
+                let (block, priority) = read()?;
+                self.insert(file, offset, block, priority)
+            }
         };
         if let Some(lead) = lead {
             lead.land(&block);
@@ -165,12 +184,18 @@ impl BlockCache {
         let home = shard_of(hash);
         let room = match priority {
             CachePriority::High | CachePriority::Low => self.make_room(charge, home),
+            CachePriority::Hot if self.make_room_among_copied(charge, home) => true,
+            CachePriority::Young | CachePriority::Hot => {
+                let most = self.capacity() / YOUNG_SHARE / SHARDS;
+                self.give_back(self.shards[home].retire_for((file, offset), charge, most));
+                self.make_room(charge, home)
+            }
             CachePriority::NoEvict => self.take_free(charge).is_ok(),
         };
         if !room {
             return block;
         }
-        if priority == CachePriority::High {
+        if matches!(priority, CachePriority::High | CachePriority::Hot) {
             block.mark_used();
         }
         match self.shards[home].insert(hash, file, offset, block) {
@@ -183,18 +208,16 @@ impl BlockCache {
     }
 
     /// Inserts a copy of a block just written as the one of `file` at `offset`, if there is unused room. If
-    /// the file is given up, the caller erases it with [`BlockCache::erase_file`].
-    pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8]) {
+    /// the file is given up, the caller erases it with [`BlockCache::erase_file`]. `stored_len` is the block's length in
+    /// the file where its readers keep stored copies.
+    pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8], stored_len: Option<usize>) {
         // A copy of a large one costs more than it saves.
-        if payload.len() <= MOST_OFFERED
-            && self.bytes() + payload.len() + FRAME_HEADER + ENTRY_OVERHEAD <= self.room()
-        {
-            self.insert(
-                file,
-                offset,
-                FrameBuf::copy_of(&self.slabs, payload).freeze(),
-                CachePriority::NoEvict,
-            );
+        if payload.len() <= MOST_OFFERED && self.bytes() + memory_of(payload.len()) <= self.room() {
+            let block = FrameBuf::copy_of(&self.slabs, payload).freeze();
+            if stored_len.is_some_and(|len| compressed::pays(len, payload.len())) {
+                block.keep_after(compressed::KEPT);
+            }
+            self.insert(file, offset, block, CachePriority::NoEvict);
         }
     }
 
@@ -234,6 +257,15 @@ impl BlockCache {
                 visited += 1;
             }
         }
+    }
+
+    /// Adds `charge` to the used bytes once they fit, evicting from shard `home` blocks that have copies. False if that is
+    /// not enough.
+    fn make_room_among_copied(&self, charge: usize, home: usize) -> bool {
+        let Err(now) = self.take_free(charge) else { return true };
+        let excess = now.saturating_add(charge).saturating_sub(self.room());
+        self.give_back(self.shards[home].evict_copied(excess));
+        self.take_free(charge).is_ok()
     }
 
     /// Adds `charge` to the used bytes if they fit without eviction; the error is the present number of used
@@ -334,14 +366,14 @@ impl BlockCache {
         self.shards.len()
     }
 
-    /// Successful lookups since the start.
+    /// Successful lookups since the start, of a block or of its stored copy.
     pub fn hits(&self) -> u64 {
-        self.shards.iter().map(Shard::hits).sum()
+        self.shards.iter().map(Shard::hits).sum::<u64>() + self.copy_hits()
     }
 
-    /// Unsuccessful lookups since the start.
+    /// Unsuccessful lookups since the start, of block and stored copy.
     pub fn misses(&self) -> u64 {
-        self.shards.iter().map(Shard::misses).sum()
+        self.shards.iter().map(Shard::misses).sum::<u64>().saturating_sub(self.copy_hits())
     }
 }
 

@@ -1,8 +1,10 @@
 //! One shard of the block cache: an open-addressed table with linear probing, at the same time the ring of
 //! CLOCK.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::compressed::COPY;
 use super::frame::BlockRef;
 use super::single_flight::SingleFlight;
 use crate::sync::RwLock;
@@ -11,10 +13,10 @@ use crate::types::FileNo;
 /// Bytes charged for a block in addition to its frame: its slot, in a table at half load on average.
 pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<CacheSlot>>();
 
-/// Hash of a block's key; its upper bits choose the shard, its lower ones the slot.
+/// Hash of a block's key, the same for its stored copy; its upper bits choose the shard, its lower ones the slot.
 #[inline]
 pub(super) fn hash(file: FileNo, offset: u64) -> u64 {
-    let mixed = (file ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ offset;
+    let mixed = (file & !COPY ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93) ^ offset;
     let product = u128::from(mixed) * 0xa076_1d64_78bd_642f_u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
@@ -38,8 +40,13 @@ struct SlotTable {
     slots: Vec<Option<CacheSlot>>,
     entries: usize,
     hand: usize,
+    /// The same for blocks with copies, when one of them makes room for another.
+    hot_hand: usize,
     /// Position at which the next frames are compacted.
     mover: usize,
+    /// Young blocks in the order of their insertion, with their charges; some may have gone. Then the sum of the charges.
+    young: VecDeque<(FileNo, u64, usize)>,
+    young_bytes: usize,
 }
 
 /// A shard. The alignment keeps locks and counters of two shards off one cache line.
@@ -51,6 +58,7 @@ pub(super) struct Shard {
     pub(super) reads: SingleFlight<(FileNo, u64), BlockRef>,
     hits: AtomicU64,
     misses: AtomicU64,
+    copy_hits: AtomicU64,
 }
 
 impl SlotTable {
@@ -75,10 +83,26 @@ impl SlotTable {
     fn grow(&mut self) {
         let len = (self.slots.len() * 2).max(8);
         let old = std::mem::replace(&mut self.slots, (0..len).map(|_| None).collect());
-        self.hand = 0;
+        (self.hand, self.hot_hand) = (0, 0);
         for slot in old.into_iter().flatten() {
             let (Ok(at) | Err(at)) = self.find(hash(slot.file, slot.offset), slot.file, slot.offset);
             self.slots[at] = Some(slot);
+        }
+    }
+
+    /// A use of a block counts for its copy too, which must be there when the block goes. Slot `at` is one of the two, and the
+    /// hand comes to it.
+    fn keep_copy(&self, at: usize) {
+        let Some(slot) = &self.slots[at] else { return };
+        let is_copy = slot.file & COPY != 0;
+        if !is_copy && !slot.block.has_to_be_hot() {
+            return;
+        }
+        let other = self.find(hash(slot.file, slot.offset), slot.file ^ COPY, slot.offset).ok();
+        let Some(other) = other.and_then(|at| self.slots[at].as_ref()) else { return };
+        let (block, copy) = if is_copy { (other, slot) } else { (slot, other) };
+        if block.block.is_used() {
+            copy.block.mark_used_once();
         }
     }
 
@@ -118,9 +142,18 @@ impl Shard {
         let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
         slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
             slot.block.prefetch();
-            slot.block.mark_used();
+            slot.block.note_use();
             slot.block.clone()
         })
+    }
+
+    /// The stored copy, if it is there. The caller counts its use.
+    pub(super) fn find_copy(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
+        let table = self.table.read();
+        let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        let found = slot.and_then(|at| table.slots[at].as_ref()).map(|slot| slot.block.clone())?;
+        self.copy_hits.fetch_add(1, Ordering::Relaxed);
+        Some(found)
     }
 
     /// True if the block is there; no use of it.
@@ -151,6 +184,35 @@ impl Shard {
         }
     }
 
+    /// Notes a young block of `charge` bytes that comes, and takes the oldest ones out until all young ones have at most `most`
+    /// bytes. Those in use stay like other blocks. No effect if the block is there already. Returns the bytes freed, as they
+    /// were charged.
+    pub(super) fn retire_for(&self, (file, offset): (FileNo, u64), charge: usize, most: usize) -> usize {
+        let mut retired = Vec::new();
+        let mut table = self.table.write();
+        if table.entries != 0 && table.find(hash(file, offset), file, offset).is_ok() {
+            return 0;
+        }
+        while table.young_bytes + charge > most {
+            let Some((file, offset, charge)) = table.young.pop_front() else { break };
+            table.young_bytes -= charge;
+            if table.entries == 0 {
+                continue;
+            }
+            // New references are made under the lock, which is held here.
+            if let Ok(at) = table.find(hash(file, offset), file, offset) {
+                table.keep_copy(at);
+                if table.slots[at].as_ref().is_some_and(|slot| slot.block.is_unshared()) {
+                    retired.extend(table.remove(at));
+                }
+            }
+        }
+        table.young.push_back((file, offset, charge));
+        table.young_bytes += charge;
+        drop(table);
+        retired.iter().map(CacheSlot::charge).sum()
+    }
+
     /// Moves the hand at most one round and evicts frames neither in use nor used since the last round, until
     /// `bytes` are free. Returns the bytes freed, as they were charged.
     pub(super) fn evict(&self, bytes: usize) -> usize {
@@ -161,6 +223,7 @@ impl Shard {
         let mut steps = table.slots.len();
         while freed < bytes && steps > 0 && table.entries > 0 {
             let at = table.hand & table.mask();
+            table.keep_copy(at);
             // New references are made under the lock (held here) or from a reference that somebody holds.
             let victim = table.slots[at]
                 .as_ref()
@@ -173,6 +236,34 @@ impl Shard {
                 }
             } else {
                 table.hand = (at + 1) & table.mask();
+                steps -= 1;
+            }
+        }
+        drop(table);
+        freed
+    }
+
+    /// Like [`Shard::evict`], of blocks with copies alone, by a hand of its own: one of them takes the place of another, and
+    /// no copy goes.
+    pub(super) fn evict_copied(&self, bytes: usize) -> usize {
+        let mut evicted = Vec::new();
+        let mut table = self.table.write();
+        let (mut freed, mut steps) = (0, table.slots.len());
+        while freed < bytes && steps > 0 && table.entries > 0 {
+            let at = table.hot_hand & table.mask();
+            let has_copy = table.slots[at]
+                .as_ref()
+                .filter(|slot| slot.block.has_to_be_hot() && slot.block.is_unshared());
+            if has_copy.is_some_and(|slot| {
+                table.keep_copy(at);
+                !slot.block.take_used()
+            }) {
+                if let Some(slot) = table.remove(at) {
+                    freed += slot.charge();
+                    evicted.push(slot);
+                }
+            } else {
+                table.hot_hand = (at + 1) & table.mask();
                 steps -= 1;
             }
         }
@@ -198,6 +289,15 @@ impl Shard {
         drop(table);
     }
 
+    /// Takes the block out, in use or not. Returns the bytes freed, as they were charged.
+    pub(super) fn drop_block(&self, hash: u64, file: FileNo, offset: u64) -> usize {
+        let mut table = self.table.write();
+        let at = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        let removed = at.and_then(|at| table.remove(at));
+        drop(table);
+        removed.map_or(0, |slot| slot.charge())
+    }
+
     /// Erases all blocks of `files`, in ascending order. Returns the bytes freed, as they were charged.
     pub(super) fn erase(&self, files: &[FileNo]) -> usize {
         let mut removed = Vec::new();
@@ -206,7 +306,8 @@ impl Shard {
         // A removal moves later slots of the chain towards it: into this place, which is looked at again, or
         // round the table's end among slots that were looked at before.
         while at < table.slots.len() {
-            if table.slots[at].as_ref().is_some_and(|slot| files.binary_search(&slot.file).is_ok()) {
+            if table.slots[at].as_ref().is_some_and(|slot| files.binary_search(&(slot.file & !COPY)).is_ok())
+            {
                 removed.extend(table.remove(at));
             } else {
                 at += 1;
@@ -226,5 +327,9 @@ impl Shard {
 
     pub(super) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn copy_hits(&self) -> u64 {
+        self.copy_hits.load(Ordering::Relaxed)
     }
 }

@@ -2,6 +2,7 @@ use std::panic::panic_any;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
+use super::compressed::{StoredCopy, COPY};
 use super::*;
 
 fn filled(cache: &BlockCache, len: usize, byte: u8) -> BlockRef {
@@ -65,16 +66,16 @@ fn nothing_is_evicted_for_a_spare_block() {
         cache.insert(1, at, filled(&cache, 1000, 1), CachePriority::Low);
     }
     let (bytes, entries) = (cache.bytes(), cache.entries());
-    cache.offer(2, 0, &[2; 1000]);
+    cache.offer(2, 0, &[2; 1000], None);
     assert_eq!(cache.insert(2, 1, filled(&cache, 1000, 2), CachePriority::NoEvict).len(), 1000);
     assert!(cache.get(2, 0).is_none() && cache.get(2, 1).is_none());
     assert_eq!((cache.bytes(), cache.entries()), (bytes, entries));
     // With room it is kept, and goes before what was used.
     cache.erase_file(1);
-    cache.offer(2, 0, &[2; 1000]);
+    cache.offer(2, 0, &[2; 1000], None);
     cache.insert(2, 1, filled(&cache, 1000, 3), CachePriority::NoEvict);
     assert_eq!((cache.get(2, 0).unwrap()[999], cache.get(2, 1).unwrap()[0]), (2, 3));
-    cache.offer(3, 0, &[3; 1000]);
+    cache.offer(3, 0, &[3; 1000], None);
     for at in 0..200u64 {
         assert!(cache.get(2, 0).is_some() && cache.get(2, 1).is_some());
         cache.insert(4, at, filled(&cache, 1000, 4), CachePriority::High);
@@ -230,7 +231,7 @@ fn miss_at_once(
     };
     let miss = || {
         assert!(cache.get(1, 0).is_none());
-        cache.read(1, 0, CachePriority::High, read)
+        cache.read(1, 0, CachePriority::High, || read().map(|block| (block, CachePriority::High)))
     };
     let got = thread::scope(|scope| {
         let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(miss)).collect();
@@ -293,7 +294,7 @@ fn read_and_wait(cache: &BlockCache, priorities: [CachePriority; 2]) -> [BlockRe
                 while cache.waiting() == 0 {
                     thread::yield_now();
                 }
-                Ok::<_, ()>(filled(cache, 1000, 1))
+                Ok::<_, ()>((filled(cache, 1000, 1), priorities[0]))
             })
         });
         while !begun.load(Ordering::SeqCst) {
@@ -317,4 +318,231 @@ fn a_waiter_keeps_the_block_that_its_reader_does_not() {
         assert_eq!(cache.get(1, 0).is_some(), is_kept, "{waiter:?}");
         assert!(cache.bytes() <= 64 << 10);
     }
+}
+
+/// A round of the hand in each shard.
+fn evict_all(cache: &BlockCache) {
+    for shard in &cache.shards {
+        cache.give_back(shard.evict(usize::MAX));
+    }
+}
+
+/// A cache full of blocks of file 2 that nobody uses.
+fn full() -> Arc<BlockCache> {
+    let cache = BlockCache::new(256 << 10);
+    for at in 0..1000 {
+        cache.insert(2, at << 12, filled(&cache, 4000, 2), CachePriority::Low);
+    }
+    cache
+}
+
+#[test]
+fn a_full_cache_takes_compressed_blocks_as_they_are_stored() {
+    use CachePriority::{High, Low, NoEvict, Young};
+    let cache = full();
+    assert!(cache.stored_copy(1, 0, High).is_none());
+    assert_eq!(
+        cache.admit((1, 0), &[7; 1500], &filled(&cache, 4000, 1), High),
+        Young,
+        "the block itself goes soon"
+    );
+    let copy = cache.stored_copy(1, 0, High).expect("a copy");
+    assert_eq!((&copy.bytes[..], copy.priority), (&[7; 1500][..], Young));
+    assert!(cache.get(1, 0).is_none() && cache.holds_stored_copy(1, 0) && !cache.holds_stored_copy(1, 4096));
+    assert_eq!((cache.hits(), cache.misses(), cache.copy_hits()), (1, 0, 1));
+    let crossed = cache.stored_copy(1, 0, NoEvict).expect("a copy");
+    assert_eq!(crossed.priority, NoEvict);
+    // Hardly compressed, or crossed by a long scan.
+    assert_eq!(cache.admit((1, 4096), &[7; 3900], &filled(&cache, 4000, 1), Low), Low);
+    assert_eq!(cache.admit((1, 8192), &[7; 1500], &filled(&cache, 4000, 1), NoEvict), NoEvict);
+    assert!(!cache.holds_stored_copy(1, 4096) && !cache.holds_stored_copy(1, 8192));
+    assert_eq!(
+        cache.admit((1, 8192), &vec![7; (1 << 20) + 1], &filled(&cache, 8 << 20, 1), Low),
+        Low,
+        "very large"
+    );
+    // With room for the block nothing is gained.
+    let roomy = BlockCache::new(256 << 10);
+    assert_eq!(roomy.admit((1, 0), &[7; 1500], &filled(&cache, 4000, 1), High), High);
+    assert_eq!((roomy.entries(), roomy.bytes()), (0, 0));
+    // A damaged one goes alone, and gives its memory back.
+    let before = (cache.entries(), cache.bytes());
+    cache.drop_stored_copy(1, 0);
+    cache.drop_stored_copy(1, 0);
+    assert!(!cache.holds_stored_copy(1, 0));
+    assert_eq!(cache.entries(), before.0 - 1);
+    assert!((1500..2500).contains(&(before.1 - cache.bytes())), "{before:?} {}", cache.bytes());
+    cache.erase_files(&[1, 2]);
+    assert_eq!((cache.entries(), cache.bytes()), (0, 0));
+}
+
+#[test]
+fn a_copy_that_is_used_often_brings_its_block_and_the_hand_counts_anew() {
+    let cache = full();
+    cache.admit((1, 0), &[7; 1500], &filled(&cache, 4000, 1), CachePriority::High);
+    let uses = |until: CachePriority| {
+        (1..1000).find(|_| cache.stored_copy(1, 0, CachePriority::High).expect("a copy").priority == until)
+    };
+    assert_eq!(uses(CachePriority::Hot), Some(64));
+    assert_eq!(uses(CachePriority::Hot), Some(63), "from the start, which was a use");
+    assert!(uses(CachePriority::Young) == Some(1) && uses(CachePriority::NoEvict).is_none());
+    // A round of the hand: the copy outlives it, and is cold.
+    evict_all(&cache);
+    assert_eq!(cache.entries(), 1);
+    assert_eq!(uses(CachePriority::Hot), Some(64));
+}
+
+#[test]
+fn a_block_with_a_copy_stays_for_a_while_and_others_of_its_kind_displace_it() {
+    let cache = BlockCache::new(16 << 20);
+    for at in 0..10_000 {
+        cache.insert(2, at << 12, filled(&cache, 4000, 2), CachePriority::Low);
+    }
+    let held = cache.insert(1, 0, filled(&cache, 4000, 1), CachePriority::Young);
+    for at in 1..=5000u64 {
+        cache.insert(1, at << 12, filled(&cache, 4000, 1), CachePriority::Young);
+        assert!(cache.bytes() <= cache.capacity());
+        assert!(cache.holds(1, at << 12));
+    }
+    let young = (1..=5000u64).filter(|at| cache.holds(1, at << 12)).count();
+    // A thirty-second would be 122; each shard has one at least, and room for no third one.
+    assert!((64..=128).contains(&young), "{young}");
+    let last = (4980..=5000u64).filter(|at| cache.holds(1, at << 12)).count();
+    assert!(last >= 15, "{last} of the last 21");
+    drop(held);
+    assert!(cache.entries() > 3000, "others stay");
+    cache.erase_files(&[1, 2]);
+    assert_eq!((cache.entries(), cache.bytes()), (0, 0));
+    // Places of blocks that went on other ways do no harm.
+    for at in 0..1000u64 {
+        cache.insert(3, at << 12, filled(&cache, 4000, 3), CachePriority::Young);
+    }
+    cache.erase_file(3);
+    assert_eq!((cache.entries(), cache.bytes()), (0, 0));
+}
+
+#[test]
+fn copies_that_nobody_uses_are_evicted_like_blocks() {
+    let cache = full();
+    for at in 0..1000u64 {
+        cache.admit((1, at << 12), &[7; 1500], &filled(&cache, 4000, 1), CachePriority::High);
+        assert!(cache.bytes() <= cache.capacity());
+    }
+    let copies = (0..1000u64).filter(|at| cache.holds_stored_copy(1, at << 12)).count();
+    assert!((100..200).contains(&copies), "{copies}: more than there were blocks of 4000 bytes");
+}
+
+#[test]
+fn a_waiter_takes_no_block_into_a_cache_that_has_its_copy() {
+    let cache = full();
+    let admit =
+        |cache: &BlockCache| cache.admit((1, 0), &[7; 1500], &filled(cache, 4000, 1), CachePriority::High);
+    let begun = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            cache.read(1, 0, CachePriority::High, || {
+                begun.store(true, Ordering::SeqCst);
+                while cache.waiting() == 0 {
+                    thread::yield_now();
+                }
+                admit(&cache);
+                // No room for the block.
+                Ok::<_, ()>((filled(&cache, 4000, 1), CachePriority::NoEvict))
+            })
+        });
+        while !begun.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        let waited = cache.read(1, 0, CachePriority::High, || Err(()));
+        assert_eq!(waited.map(|block| block[0]), Ok(1));
+        reader.join().unwrap().unwrap();
+    });
+    assert!(cache.get(1, 0).is_none() && cache.holds_stored_copy(1, 0));
+}
+
+#[test]
+fn a_block_that_could_have_a_copy_stays_only_if_it_is_used_often() {
+    for (stored_len, uses, stays) in [(1500, 15, false), (1500, 16, true), (3900, 1, true), (3900, 0, false)]
+    {
+        let cache = BlockCache::new(256 << 10);
+        let block = filled(&cache, 4000, 1);
+        assert_eq!(cache.admit((1, 0), &vec![7; stored_len], &block, CachePriority::Low), CachePriority::Low);
+        drop(cache.insert(1, 0, block, CachePriority::Low));
+        cache.offer(1, 4096, &[1; 4000], Some(stored_len));
+        for _ in 0..uses {
+            assert!(cache.get(1, 0).is_some() && cache.get(1, 4096).is_some());
+        }
+        // Their frames may move meanwhile.
+        cache.shards.iter().for_each(|shard| shard.move_together(usize::MAX));
+        evict_all(&cache);
+        assert_eq!((cache.holds(1, 0), cache.holds(1, 4096)), (stays, stays), "{stored_len} {uses}");
+        evict_all(&cache);
+        assert_eq!((cache.entries(), cache.bytes()), (0, 0), "one round for each");
+    }
+}
+
+#[test]
+fn a_young_block_that_comes_twice_is_noted_once() {
+    let cache = BlockCache::new(16 << 20);
+    // All of one shard.
+    let home = shard_of(shard::hash(1, 0));
+    let here: Vec<u64> = (0..100_000u64).filter(|&at| shard_of(shard::hash(1, at)) == home).take(3).collect();
+    let most = cache.capacity() / YOUNG_SHARE / SHARDS;
+    let len = most / 4;
+    for &at in &here {
+        for _ in 0..10 {
+            cache.insert(1, at, filled(&cache, len, 1), CachePriority::Young);
+        }
+    }
+    assert!(here.iter().all(|&at| cache.holds(1, at)));
+}
+
+#[test]
+fn uses_of_a_block_keep_its_copy() {
+    let cache = BlockCache::new(256 << 10);
+    let copy = |at: u64| drop(cache.insert(1 | COPY, at, filled(&cache, 1500, 7), CachePriority::Low));
+    let block = |at: u64| {
+        let copy = StoredCopy { bytes: filled(&cache, 1500, 7), priority: CachePriority::Low };
+        cache.insert_from_copy(1, at, filled(&cache, 4000, 1), &copy);
+    };
+    // The hand comes first to the one that was inserted first.
+    copy(0);
+    block(0);
+    block(4096);
+    copy(4096);
+    copy(8192);
+    block(8192);
+    copy(12_288);
+    assert!(cache.get(1, 0).is_some() && cache.get(1, 4096).is_some());
+    evict_all(&cache);
+    let left = [0, 4096, 8192, 12_288].map(|at| (cache.holds(1, at), cache.holds_stored_copy(1, at)));
+    assert_eq!(left, [(false, true), (false, true), (false, false), (false, false)]);
+    (0..2).for_each(|_| evict_all(&cache));
+    assert_eq!((cache.entries(), cache.bytes()), (0, 0));
+}
+
+#[test]
+fn a_hot_block_takes_the_place_of_another_with_a_copy_and_of_no_other() {
+    let cache = full();
+    let copy = |priority| StoredCopy { bytes: filled(&cache, 1500, 7), priority };
+    // All of one shard.
+    let home = shard_of(shard::hash(1, 0));
+    let here: Vec<u64> = (0..100_000u64).filter(|&at| shard_of(shard::hash(1, at)) == home).take(3).collect();
+    let hot =
+        |at: u64| drop(cache.insert_from_copy(1, at, filled(&cache, 4000, 1), &copy(CachePriority::Hot)));
+    let (entries, others) =
+        (cache.entries(), |cache: &BlockCache| (0..1000u64).filter(|at| cache.holds(2, at << 12)).count());
+    let before = others(&cache);
+    // None has a copy: it comes young, and the next one displaces it.
+    hot(here[0]);
+    assert!(cache.holds(1, here[0]));
+    let with_one = others(&cache);
+    assert!(with_one < before && cache.entries() <= entries, "{with_one} of {before}");
+    hot(here[1]);
+    assert_eq!(here[..2].iter().map(|&at| cache.holds(1, at)).collect::<Vec<_>>(), [false, true]);
+    // One that is used often stays.
+    (0..16).for_each(|_| assert!(cache.get(1, here[1]).is_some()));
+    assert!(!cache.make_room_among_copied(5000, home));
+    assert!(cache.holds(1, here[1]));
+    assert_eq!(others(&cache), with_one);
 }

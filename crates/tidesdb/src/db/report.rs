@@ -38,11 +38,12 @@ impl Db {
         if asked > 0 {
             writeln!(
                 out,
-                "\nBLOCK CACHE\n{} in {} blocks; {} hits, {} misses ({:.1} % hits); {} partitions\n\
+                "\nBLOCK CACHE\n{} in {} blocks; {} hits ({} of compressed copies), {} misses ({:.1} % hits); {} partitions\n\
                  {} reads of {} {}",
                 Bytes(s.cache_bytes),
                 s.cache_entries,
                 s.cache_hits,
+                s.cache_compressed_hits,
                 s.cache_misses,
                 percent(s.cache_hits, asked),
                 s.cache_partitions,

@@ -66,6 +66,8 @@ pub struct StoreStats {
     pub cache_bytes: u64,
     pub cache_hits: u64,
     pub cache_misses: u64,
+    /// Hits of a compressed copy.
+    pub cache_compressed_hits: u64,
     pub cache_partitions: u64,
     /// Reads of blocks that the cache did not have, and their bytes; those of merges are not among them.
     pub table_reads: u64,
@@ -209,6 +211,7 @@ impl Db {
             cache_bytes: store.cache.bytes() as u64,
             cache_hits: store.cache.hits(),
             cache_misses: store.cache.misses(),
+            cache_compressed_hits: store.cache.copy_hits(),
             cache_partitions: store.cache.shard_count() as u64,
             table_reads: store.versions.table_files().reads(),
             table_read_bytes: store.versions.table_files().read_bytes(),

@@ -181,7 +181,9 @@ impl Rewrite for IntoTable<'_, '_, '_> {
                 let (file, options) = (Arc::clone(&place.file), self.rules.options.clone());
                 let writer = SsTableWriter::new(file, place.offset, self.rules.family, options);
                 let versions = self.files.versions;
-                let writer = writer.in_format(versions.format()).caching(versions.cache(), place.number);
+                let has_copies = versions.table_files().is_direct();
+                let writer = writer.in_format(versions.format());
+                let writer = writer.caching(versions.cache(), place.number, has_copies);
                 none.insert((place, writer))
             }
         };

@@ -17,6 +17,7 @@ mod footer;
 mod index;
 mod iterator;
 mod keyed_block;
+mod load;
 mod meta;
 mod point_read;
 mod properties;

@@ -217,10 +217,13 @@ impl SsTable {
         if let Some(block) = self.cache().get(self.file, offset) {
             return Ok(block);
         }
+        if let Some(block) = self.load_stored_copy(offset, handle, priority) {
+            return Ok(block);
+        }
         let is_held = window.holds(handle);
         let stretch = if is_held || window.has_failed(handle) { handle } else { ahead() };
         if !is_held && stretch == handle {
-            return self.load_missing(offset, handle, BlockKind::Data, Some(priority));
+            return self.load_from_file(offset, handle, BlockKind::Data, Some(priority));
         }
         if !is_held {
             note("table: blocks read together");
@@ -228,7 +231,12 @@ impl SsTable {
         work::block_read(
             || self.files.now_micros(),
             || {
-                let decode = |stored: &[u8]| self.decode_block(stored, handle, BlockKind::Data);
+                let mut priority = priority;
+                let decode = |stored: &[u8]| {
+                    let block = self.decode_block(stored, handle, BlockKind::Data)?;
+                    priority = self.admit(offset, stored, &block, BlockKind::Data, priority);
+                    Ok(block)
+                };
                 let block = match window.block(self, handle, stretch).map(decode) {
                     Ok(block) => {
                         if !is_held {
@@ -252,6 +260,7 @@ impl SsTable {
     }
 
     fn is_cached(&self, handle: BlockHandle) -> bool {
-        self.cache().holds(self.file, self.meta().offset.wrapping_add(handle.offset))
+        let offset = self.meta().offset.wrapping_add(handle.offset);
+        self.cache().holds(self.file, offset) || self.cache().holds_stored_copy(self.file, offset)
     }
 }

@@ -2,19 +2,16 @@
 //! `point_read.rs`, scans in `iterator.rs`, estimates in `estimate.rs`. Flush and compaction read through
 //! `version_iterator.rs`.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::block::{check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, TRAILER_LEN};
-use super::data_block::{CONTINUED, CONTINUES};
+use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::filter::{self, hash_prefix};
 use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::keyed_block::KeyedBlock;
 use super::properties::Properties;
 use super::{SsTableMeta, SsTableOptions};
-use crate::cache::work;
 use crate::cache::{BlockCache, BlockRef, Boarding, CachePriority, Reservation, SingleFlight};
 use crate::error::{Error, Result};
 use crate::io::{AlignedBuffer, File};
@@ -26,12 +23,6 @@ use crate::types::{FileNo, Seq, MAX_SEQ};
 
 /// Bytes at a table's end read at once by its opening: footer, properties and, in most tables, the top index.
 const TAIL_READ: u64 = 8 << 10;
-
-/// Largest buffer for stored blocks kept by a thread, in bytes: the size of an ordinary block.
-const SCRATCH_KEEP: usize = 32 << 10;
-
-/// Size, in bytes, of a block too large for a second copy.
-const LARGE_BLOCK: usize = 1 << 20;
 
 /// The footer and the resident parts of an open table.
 pub(super) struct Opened {
@@ -306,7 +297,7 @@ impl SsTable {
     }
 
     /// The same, where the program's log must not be called: damage that the second copy made good is left in `damage`.
-    fn or_mirror_unlogged<'t, T>(
+    pub(super) fn or_mirror_unlogged<'t, T>(
         &'t self,
         first: Result<T>,
         again: impl FnOnce(&'t SsTable) -> Result<T>,
@@ -325,7 +316,7 @@ impl SsTable {
     }
 
     /// Tells the log, after a read, of damage of this copy, if there is some, and of refused direct reads.
-    fn tell(&self, damage: Option<Error>) {
+    pub(super) fn tell(&self, damage: Option<Error>) {
         self.files.tell_refusal();
         if let Some(damage) = damage {
             self.files.tell_damage(self.file, &damage);
@@ -371,7 +362,7 @@ impl SsTable {
         });
         match stored {
             Some(stored) => self.decode_block(stored, handle, kind),
-            None => self.read(&*end.file, handle, kind),
+            None => self.read_of(&*end.file, handle, kind, |_, block| block),
         }
     }
 
@@ -408,53 +399,6 @@ impl SsTable {
         }
     }
 
-    /// The block at `handle`, from the cache or from the file. Inserts it into the cache with `priority`, if
-    /// given.
-    #[inline]
-    pub(super) fn load(
-        &self,
-        handle: BlockHandle,
-        kind: BlockKind,
-        priority: Option<CachePriority>,
-    ) -> Result<BlockRef> {
-        let offset = self.meta.offset.wrapping_add(handle.offset);
-        work::note_block();
-        match self.cache.get(self.file, offset) {
-            Some(block) => Ok(block),
-            None => self.load_missing(offset, handle, kind, priority),
-        }
-    }
-
-    /// The rest of `load`, for a block missing from the cache. Reads of merges, without a priority, share nothing: a
-    /// client does not wait for a thread of low priority.
-    #[cold]
-    pub(super) fn load_missing(
-        &self,
-        offset: u64,
-        handle: BlockHandle,
-        kind: BlockKind,
-        priority: Option<CachePriority>,
-    ) -> Result<BlockRef> {
-        let mut damage = None;
-        let mut read = || {
-            let block = self.read_uncached(handle, kind);
-            self.or_mirror_unlogged(block, |mirror| mirror.read_uncached(handle, kind), &mut damage)
-        };
-        let shared = || match priority {
-            Some(priority) => self.cache.read(self.file, offset, priority, read),
-            None => read(),
-        };
-        let block = work::block_read(|| self.files.now_micros(), shared);
-        // Nobody waits for this thread any more.
-        self.tell(damage);
-        block
-    }
-
-    /// The block at `handle` from this copy's file, past the cache.
-    pub(super) fn read_uncached(&self, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
-        self.read(&*self.files.get_untold(self.file)?, handle, kind)
-    }
-
     /// The cache of the table's blocks.
     pub(super) fn cache(&self) -> &BlockCache {
         &self.cache
@@ -469,76 +413,6 @@ impl SsTable {
                 Err(self.damage(handle, DecodeError::damage("a handle that points past the table's blocks")))
             }
         }
-    }
-
-    fn read(&self, file: &dyn File, handle: BlockHandle, kind: BlockKind) -> Result<BlockRef> {
-        thread_local! {
-            static SCRATCH: RefCell<AlignedBuffer> = RefCell::default();
-        }
-        let len = self.bounded(handle)?;
-        if len > LARGE_BLOCK {
-            if let Some(block) = self.read_plain(file, handle, kind, len)? {
-                return Ok(block);
-            }
-        }
-        // Nobody has it meanwhile, whoever runs in this thread during the read.
-        let mut scratch = SCRATCH.take();
-        let read = scratch.read(file, self.meta.offset + handle.offset, len).map(|_| ()).and_then(|()| {
-            self.files.note_read(scratch.read_bytes());
-            self.decode_block(scratch.bytes(), handle, kind)
-        });
-        scratch.shrink(SCRATCH_KEEP);
-        SCRATCH.set(scratch);
-        read
-    }
-
-    /// An uncompressed block of many megabytes, read into its frame at once, or in pieces from a file past the page cache;
-    /// `None` if the block is compressed.
-    fn read_plain(
-        &self,
-        file: &dyn File,
-        handle: BlockHandle,
-        kind: BlockKind,
-        len: usize,
-    ) -> Result<Option<BlockRef>> {
-        let mut piece = AlignedBuffer::default();
-        let (start, stored) = (self.meta.offset + handle.offset, len - TRAILER_LEN);
-        let mut trailer = [0; TRAILER_LEN];
-        trailer.copy_from_slice(piece.read(file, start + stored as u64, TRAILER_LEN)?);
-        if !is_stored_plain(&trailer) {
-            return Ok(None);
-        }
-        let mut frame = self.cache.frame(stored);
-        if file.alignment() > 1 {
-            for (number, part) in frame.chunks_mut(LARGE_BLOCK).enumerate() {
-                let at = start + (number * LARGE_BLOCK) as u64;
-                part.copy_from_slice(piece.read(file, at, part.len())?);
-            }
-        } else {
-            file.read_exact_at(&mut frame, start)?;
-        }
-        self.files.note_read(len);
-        check_stored(&frame, &trailer, kind, handle.offset)
-            .and_then(|_| check_payload(&frame, kind))
-            .map_err(|damage| self.damage(handle, damage))?;
-        Ok(Some(frame.freeze()))
-    }
-
-    /// Verifies and decodes a stored block.
-    pub(super) fn decode_block(
-        &self,
-        stored: &[u8],
-        handle: BlockHandle,
-        kind: BlockKind,
-    ) -> Result<BlockRef> {
-        let decoded = || -> Result<BlockRef, DecodeError> {
-            let encoded = check(stored, kind, handle.offset)?;
-            let mut frame = self.cache.frame(encoded.raw_len);
-            encoded.decode(&mut frame)?;
-            check_payload(&frame, kind)?;
-            Ok(frame.freeze())
-        };
-        decoded().map_err(|damage| self.damage(handle, damage))
     }
 
     /// A view of a keyed block.
@@ -576,15 +450,5 @@ pub(super) fn top_kind(footer: &Footer) -> BlockKind {
         BlockKind::Index
     } else {
         BlockKind::TopIndex
-    }
-}
-
-/// Checks the structure of a payload with a verified checksum.
-pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), DecodeError> {
-    match kind {
-        BlockKind::Data => KeyedBlock::parse(payload)?.check(CONTINUES | CONTINUED),
-        BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(0),
-        BlockKind::Filter => filter::check(payload),
-        BlockKind::Properties => Ok(()),
     }
 }

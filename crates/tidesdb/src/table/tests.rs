@@ -11,6 +11,7 @@ use rand::{Rng, SeedableRng};
 
 mod formats;
 mod read_ahead;
+mod stored_copies;
 
 use super::memory_disk::{MemoryDisk, MemoryFile};
 use super::*;
@@ -476,7 +477,7 @@ fn a_writer_with_a_cache_leaves_readers_nothing_to_read() {
         let path = Path::new("store").join(TableStore::file_name(FILE));
         let file = store.disk.open(&path, OpenMode::Create).unwrap();
         let offset = TABLE_ALIGN * rng.gen_range(0..3);
-        let writer = SsTableWriter::new(file, offset, 3, options).caching(&store.cache, FILE);
+        let writer = SsTableWriter::new(file, offset, 3, options).caching(&store.cache, FILE, false);
         let table = store.open(store.fill(writer, &model).unwrap());
         check_against_model(&mut rng, &table, &model, &format!("seed {seed}"));
         assert_eq!(store.cache.misses(), 0, "seed {seed}");

@@ -67,6 +67,8 @@ pub struct SsTableWriter {
     file: Arc<dyn File>,
     /// The cache for the written blocks, and the file's number in it.
     cache: Option<(Arc<BlockCache>, FileNo)>,
+    /// True if the cache keeps compressed blocks of this file as they are stored.
+    has_copies: bool,
     start: u64,
     family: FamilyId,
     options: SsTableOptions,
@@ -114,6 +116,7 @@ impl SsTableWriter {
         SsTableWriter {
             file,
             cache: None,
+            has_copies: false,
             start: offset,
             family,
             properties: Properties { options: Some(options.clone()), ..Properties::default() },
@@ -154,9 +157,11 @@ impl SsTableWriter {
 
     /// Also inserts the blocks into `cache` if it has room. Readers of merged or flushed rows then need not
     /// read and decompress blocks from a file that replaced cached ones. `number` is the file's. If the file
-    /// is given up, the caller erases it from the cache.
-    pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo) -> SsTableWriter {
+    /// is given up, the caller erases it from the cache. `has_copies` if its readers go past the page cache, and the
+    /// cache keeps stored copies for them.
+    pub fn caching(mut self, cache: &Arc<BlockCache>, number: FileNo, has_copies: bool) -> SsTableWriter {
         self.cache = Some((Arc::clone(cache), number));
+        self.has_copies = has_copies;
         self.counted_by(cache)
     }
 
@@ -485,6 +490,7 @@ impl SsTableWriter {
         self.blocks += 1;
         let trailer = trailer_of((stored, method), kind, payload.len(), offset);
         let handle = BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 };
+        let copied = (self.has_copies && kind == BlockKind::Data).then_some(stored.len() + TRAILER_LEN);
         if stored.len() < WRITE_CHUNK {
             self.pending.extend_from_slice(stored);
         } else {
@@ -497,7 +503,7 @@ impl SsTableWriter {
             self.packed = packed;
         }
         if let (Some((cache, number)), false) = (&self.cache, kind == BlockKind::Properties) {
-            cache.offer(*number, self.start + offset, payload);
+            cache.offer(*number, self.start + offset, payload, copied);
         }
         if self.pending.len() >= WRITE_CHUNK {
             self.flush()?;

@@ -26,7 +26,7 @@ impl TableOutput {
         let file = file.inspect_err(|_| versions.discard_file(number))?;
         let writer = SsTableWriter::new(Arc::clone(&file), 0, family, options.clone())
             .in_format(versions.format())
-            .caching(versions.cache(), number);
+            .caching(versions.cache(), number, versions.table_files().is_direct());
         Ok(TableOutput { number, file, writer })
     }
 
