@@ -72,7 +72,7 @@ say = printf '==> make: %s\n' "$(1)" >&2
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]*:.*## / { \
 	    group = $$1 ~ /^(test|simulate|mutants|lint|tidy|format|check-server|crash-server)/ ? 2 : \
-	            $$1 ~ /^(bench|experiments|results|costs|compare-builds|plugin-at|plugin-pgo|engine-program)/ ? 3 : 1; \
+	            $$1 ~ /^(bench|experiments|results|costs|compare|plugin-at|plugin-pgo|engine-program)/ ? 3 : 1; \
 	    lines[group] = lines[group] sprintf("  %-18s %s\n", $$1, $$2) } \
 	  END { printf "Use\n%s\nTest\n%s\nMeasure\n%s", lines[1], lines[2], lines[3] }' $(MAKEFILE_LIST)
 

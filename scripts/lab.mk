@@ -2,10 +2,10 @@
 # includes this, and lists its targets too; its variables count here.
 
 .PHONY: demo bench bench-tpcc bench-memory bench-engine bench-isolation bench-foreign-keys costs experiments results \
-  engine-program builds-to-compare compare-builds plugin-at plugin-pgo test-orm test-schemas
+  engine-program builds-to-compare compare-builds compare-tpcc plugin-at plugin-pgo test-orm test-schemas
 
 # What is measured is built as packages are.
-bench bench-tpcc bench-memory bench-isolation bench-foreign-keys experiments costs compare-builds builds-to-compare \
+bench bench-tpcc bench-memory bench-isolation bench-foreign-keys experiments costs compare-builds compare-tpcc builds-to-compare \
   plugin-at plugin-pgo: PROFILE := dist
 
 TIDELAB = cargo run --release -p tidelab --
@@ -91,6 +91,12 @@ compare-builds: plugin ## two builds of the plugin take short turns at sysbench:
 	@$(call say,two builds take turns at eight workloads (ten minutes))
 	@scripts/plugin/compare-builds.py $(MARIADB_PREFIX) $(BUILD)/at/base/ha_tidesdb.so $(PLUGIN) $(BUILD)/compare-builds \
 	  $(or $(ROUNDS),12) $(or $(SECONDS_EACH),2)
+
+compare-tpcc: plugin ## two builds of the plugin take short turns at TPC-C: [REV=revision] [ROUNDS=starts]
+	@[ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || $(MAKE) --no-print-directory plugin-at
+	@cargo build --release -p tidelab
+	@$(call say,two builds take turns at TPC-C (seven minutes))
+	@scripts/plugin/compare-tpcc.py $(MARIADB_PREFIX) $(BUILD)/at/base/ha_tidesdb.so $(PLUGIN) $(BUILD)/compare-tpcc $(or $(ROUNDS),8)
 
 # RocksDB costs packages that nothing else needs: they are installed here, not by setup. Debian's library is built
 # with its assertions: ROCKSDB=source compiles the crate's own source without them, for ten minutes and more.
