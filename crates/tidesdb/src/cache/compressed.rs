@@ -49,12 +49,12 @@ impl BlockCache {
         let bytes = self.shards[shard_of(hash)].find_copy(hash, file | COPY, offset)?;
         note("cache: stored copy");
         let is_hot = bytes.count_use() >= OFTEN;
-        if is_hot {
-            bytes.restart_uses();
-        }
         let priority = match priority {
             CachePriority::NoEvict => CachePriority::NoEvict,
-            _ if is_hot => CachePriority::Hot,
+            _ if is_hot => {
+                bytes.restart_uses();
+                CachePriority::Hot
+            }
             _ => CachePriority::Young,
         };
         Some(StoredCopy { bytes, priority })

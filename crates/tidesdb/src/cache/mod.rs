@@ -315,11 +315,12 @@ impl BlockCache {
     /// Changes the budget. A lower one evicts unused blocks at once.
     pub fn set_capacity(&self, bytes: usize) {
         let before = self.capacity.swap(bytes, Ordering::Relaxed);
-        for _ in 0..ROUNDS {
+        for round in 0..2 * ROUNDS {
             for (at, shard) in self.shards.iter().enumerate() {
-                // Every shard gives its part, so that what is used survives in all of them.
+                // Every shard gives its part, so that what is used survives in all of them; in the end one that has more.
+                let parts = if round < ROUNDS { SHARDS - at } else { 1 };
                 let excess = self.bytes().saturating_sub(self.room());
-                self.give_back(shard.evict(excess.div_ceil(SHARDS - at)));
+                self.give_back(shard.evict(excess.div_ceil(parts)));
             }
         }
         // What is left lies in as many slabs as before: those go back to the kernel once they are empty.

@@ -546,3 +546,26 @@ fn a_hot_block_takes_the_place_of_another_with_a_copy_and_of_no_other() {
     assert!(cache.holds(1, here[1]));
     assert_eq!(others(&cache), with_one);
 }
+
+#[test]
+fn a_lower_capacity_takes_hot_blocks_and_their_copies_at_once() {
+    let cache = BlockCache::new(256 << 10);
+    // All of one shard.
+    let home = shard_of(shard::hash(1, 0));
+    for at in (0..10_000u64).filter(|&at| shard_of(shard::hash(1, at << 12)) == home).take(20) {
+        // The hand comes first to the copy, or to the block.
+        let copy = || drop(cache.insert(1 | COPY, at << 12, filled(&cache, 1500, 7), CachePriority::Low));
+        let made_of = StoredCopy { bytes: filled(&cache, 1500, 7), priority: CachePriority::Low };
+        let block = || drop(cache.insert_from_copy(1, at << 12, filled(&cache, 4000, 1), &made_of));
+        if at % 2 == 0 {
+            copy();
+            block();
+        } else {
+            block();
+            copy();
+        }
+        (0..16).for_each(|_| assert!(cache.get(1, at << 12).is_some()));
+    }
+    cache.set_capacity(0);
+    assert_eq!((cache.entries(), cache.bytes()), (0, 0));
+}
