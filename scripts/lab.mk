@@ -86,14 +86,18 @@ plugin-at: setup ## the plugin of another revision, to compare with: [REV=revisi
 	@$(call say,building the plugin of $(REV) (four minutes from nothing))
 	@scripts/plugin/other-build.sh revision $(REV) $(BUILD)/at/base
 
+# The other build, unless it is there.
+base_build = [ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || \
+  $(MAKE) --no-print-directory plugin-at
+
 compare-builds: plugin ## two builds of the plugin take short turns at sysbench: [REV=revision] [ROUNDS=n] [SECONDS_EACH=n]
-	@[ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || $(MAKE) --no-print-directory plugin-at
+	@$(base_build)
 	@$(call say,two builds take turns at eight workloads (ten minutes))
 	@scripts/plugin/compare-builds.py $(MARIADB_PREFIX) $(BUILD)/at/base/ha_tidesdb.so $(PLUGIN) $(BUILD)/compare-builds \
 	  $(or $(ROUNDS),12) $(or $(SECONDS_EACH),2)
 
 compare-tpcc: plugin ## two builds of the plugin take short turns at TPC-C: [REV=revision] [ROUNDS=starts]
-	@[ "$$(cat $(BUILD)/at/base/revision 2>/dev/null)" = "$$(git rev-parse '$(REV)^{commit}')" ] || $(MAKE) --no-print-directory plugin-at
+	@$(base_build)
 	@cargo build --release -p tidelab
 	@$(call say,two builds take turns at TPC-C (seven minutes))
 	@scripts/plugin/compare-tpcc.py $(MARIADB_PREFIX) $(BUILD)/at/base/ha_tidesdb.so $(PLUGIN) $(BUILD)/compare-tpcc $(or $(ROUNDS),8)

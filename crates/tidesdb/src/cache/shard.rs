@@ -80,6 +80,16 @@ impl SlotTable {
         }
     }
 
+    /// The slot of the key, in a table that may have no slots.
+    #[inline]
+    fn place_of(&self, hash: u64, file: FileNo, offset: u64) -> Option<usize> {
+        if self.entries == 0 {
+            None
+        } else {
+            self.find(hash, file, offset).ok()
+        }
+    }
+
     fn grow(&mut self) {
         let len = (self.slots.len() * 2).max(8);
         let old = std::mem::replace(&mut self.slots, (0..len).map(|_| None).collect());
@@ -139,7 +149,7 @@ impl Shard {
     #[inline]
     pub(super) fn peek(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
         let table = self.table.read();
-        let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        let slot = table.place_of(hash, file, offset);
         slot.and_then(|at| table.slots[at].as_ref()).map(|slot| {
             slot.block.prefetch();
             slot.block.note_use();
@@ -150,7 +160,7 @@ impl Shard {
     /// The stored copy, if it is there. The caller counts its use.
     pub(super) fn find_copy(&self, hash: u64, file: FileNo, offset: u64) -> Option<BlockRef> {
         let table = self.table.read();
-        let slot = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        let slot = table.place_of(hash, file, offset);
         let found = slot.and_then(|at| table.slots[at].as_ref()).map(|slot| slot.block.clone())?;
         self.copy_hits.fetch_add(1, Ordering::Relaxed);
         Some(found)
@@ -159,7 +169,7 @@ impl Shard {
     /// True if the block is there; no use of it.
     pub(super) fn holds(&self, hash: u64, file: FileNo, offset: u64) -> bool {
         let table = self.table.read();
-        table.entries != 0 && table.find(hash, file, offset).is_ok()
+        table.place_of(hash, file, offset).is_some()
     }
 
     /// Inserts the block (`Ok`), or returns the one already under the key (`Err`).
@@ -190,17 +200,14 @@ impl Shard {
     pub(super) fn retire_for(&self, (file, offset): (FileNo, u64), charge: usize, most: usize) -> usize {
         let mut retired = Vec::new();
         let mut table = self.table.write();
-        if table.entries != 0 && table.find(hash(file, offset), file, offset).is_ok() {
+        if table.place_of(hash(file, offset), file, offset).is_some() {
             return 0;
         }
         while table.young_bytes + charge > most {
             let Some((file, offset, charge)) = table.young.pop_front() else { break };
             table.young_bytes -= charge;
-            if table.entries == 0 {
-                continue;
-            }
             // New references are made under the lock, which is held here.
-            if let Ok(at) = table.find(hash(file, offset), file, offset) {
+            if let Some(at) = table.place_of(hash(file, offset), file, offset) {
                 table.keep_copy(at);
                 if table.slots[at].as_ref().is_some_and(|slot| slot.block.is_unshared()) {
                     retired.extend(table.remove(at));
@@ -216,18 +223,36 @@ impl Shard {
     /// Moves the hand at most one round and evicts frames neither in use nor used since the last round, until
     /// `bytes` are free. Returns the bytes freed, as they were charged.
     pub(super) fn evict(&self, bytes: usize) -> usize {
+        self.evict_by(|table| &mut table.hand, |_| true, bytes)
+    }
+
+    /// Like [`Shard::evict`], of blocks with copies alone, by a hand of its own: one of them takes the place of another, and
+    /// no copy goes.
+    pub(super) fn evict_copied(&self, bytes: usize) -> usize {
+        self.evict_by(|table| &mut table.hot_hand, BlockRef::has_to_be_hot, bytes)
+    }
+
+    /// Moves `hand` over the frames that `goes` names.
+    fn evict_by(
+        &self,
+        hand: impl Fn(&mut SlotTable) -> &mut usize,
+        goes: impl Fn(&BlockRef) -> bool,
+        bytes: usize,
+    ) -> usize {
         let mut freed = 0;
         // Frames are released after the lock.
         let mut evicted = Vec::new();
         let mut table = self.table.write();
         let mut steps = table.slots.len();
         while freed < bytes && steps > 0 && table.entries > 0 {
-            let at = table.hand & table.mask();
-            table.keep_copy(at);
+            let at = *hand(&mut table) & table.mask();
             // New references are made under the lock (held here) or from a reference that somebody holds.
-            let victim = table.slots[at]
-                .as_ref()
-                .is_some_and(|slot| slot.block.is_unshared() && !slot.block.take_used());
+            let victim = table.slots[at].as_ref().is_some_and(|slot| {
+                goes(&slot.block) && {
+                    table.keep_copy(at);
+                    slot.block.is_unshared() && !slot.block.take_used()
+                }
+            });
             if victim {
                 // Removal may move another slot here, so the hand stays.
                 if let Some(slot) = table.remove(at) {
@@ -235,35 +260,7 @@ impl Shard {
                     evicted.push(slot);
                 }
             } else {
-                table.hand = (at + 1) & table.mask();
-                steps -= 1;
-            }
-        }
-        drop(table);
-        freed
-    }
-
-    /// Like [`Shard::evict`], of blocks with copies alone, by a hand of its own: one of them takes the place of another, and
-    /// no copy goes.
-    pub(super) fn evict_copied(&self, bytes: usize) -> usize {
-        let mut evicted = Vec::new();
-        let mut table = self.table.write();
-        let (mut freed, mut steps) = (0, table.slots.len());
-        while freed < bytes && steps > 0 && table.entries > 0 {
-            let at = table.hot_hand & table.mask();
-            let has_copy = table.slots[at]
-                .as_ref()
-                .filter(|slot| slot.block.has_to_be_hot() && slot.block.is_unshared());
-            if has_copy.is_some_and(|slot| {
-                table.keep_copy(at);
-                !slot.block.take_used()
-            }) {
-                if let Some(slot) = table.remove(at) {
-                    freed += slot.charge();
-                    evicted.push(slot);
-                }
-            } else {
-                table.hot_hand = (at + 1) & table.mask();
+                *hand(&mut table) = (at + 1) & table.mask();
                 steps -= 1;
             }
         }
@@ -292,7 +289,7 @@ impl Shard {
     /// Takes the block out, in use or not. Returns the bytes freed, as they were charged.
     pub(super) fn drop_block(&self, hash: u64, file: FileNo, offset: u64) -> usize {
         let mut table = self.table.write();
-        let at = if table.entries == 0 { None } else { table.find(hash, file, offset).ok() };
+        let at = table.place_of(hash, file, offset);
         let removed = at.and_then(|at| table.remove(at));
         drop(table);
         removed.map_or(0, |slot| slot.charge())
