@@ -127,13 +127,12 @@ impl BlockRef {
         slab::slot_size(self.header().len + FRAME_HEADER)
     }
 
-    /// A copy in a slab with fewer free slots; `None` if this frame's slab has few. The caller must be the
-    /// frame's only owner.
+    /// A copy in another slab; `None` if this frame's slab is not to leave. The caller must be the frame's only owner.
     pub(super) fn moved(&self) -> Option<BlockRef> {
         let slab = self.header().slab?;
         let len = self.header().len;
         // SAFETY: this frame is a slot of the slab, of that size.
-        let (to, slab) = unsafe { slab::allocate_denser(layout(len).size(), slab) }?;
+        let (to, slab) = unsafe { slab::allocate_elsewhere(layout(len).size(), slab) }?;
         let to = to.cast::<Header>();
         let used = AtomicU8::new(self.header().used.load(Ordering::Relaxed));
         let enough = AtomicU8::new(self.header().enough.load(Ordering::Relaxed));

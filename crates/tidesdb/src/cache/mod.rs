@@ -18,7 +18,7 @@ mod slab;
 pub mod work;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::memory_gauge::MemoryGauge;
@@ -46,7 +46,7 @@ const ROUNDS: usize = 3;
 const SLACK_SHARE: usize = 16;
 
 /// Allowed bytes of free slots in a small cache: enough for a few block sizes with a partly filled slab each.
-const LEAST_SLACK: usize = 4 << 20;
+const LEAST_SLACK: usize = if cfg!(simulation) { 256 << 10 } else { 4 << 20 };
 
 /// Largest block cached when it is written, in bytes.
 const MOST_OFFERED: usize = 1 << 20;
@@ -88,6 +88,10 @@ pub struct BlockCache {
     shards: Vec<Shard>,
     /// The memory of its frames.
     slabs: Arc<Slabs>,
+    /// Free slots, in bytes, that the last walk over all blocks left between them.
+    left_apart: AtomicUsize,
+    /// A thread is on that walk.
+    is_moving: AtomicBool,
     /// Memory that the cache gives way to, measured and not reserved: stretches of files that scans and merges read ahead,
     /// and tables that are being written, until their blocks, index and filter are in the file.
     pub(crate) read_ahead: Arc<MemoryGauge>,
@@ -103,6 +107,8 @@ impl BlockCache {
             resident: AtomicUsize::new(0),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             slabs: Slabs::new(),
+            left_apart: AtomicUsize::new(0),
+            is_moving: AtomicBool::new(false),
             read_ahead: Arc::default(),
             table_writers: Arc::default(),
         })
@@ -190,7 +196,7 @@ impl BlockCache {
                 self.give_back(self.shards[home].retire_for((file, offset), charge, most));
                 self.make_room(charge, home)
             }
-            CachePriority::NoEvict => self.take_free(charge).is_ok(),
+            CachePriority::NoEvict => !self.is_scattered() && self.take_free(charge).is_ok(),
         };
         if !room {
             return block;
@@ -212,7 +218,8 @@ impl BlockCache {
     /// the file where its readers keep stored copies.
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8], stored_len: Option<usize>) {
         // A copy of a large one costs more than it saves.
-        if payload.len() <= MOST_OFFERED && self.bytes() + memory_of(payload.len()) <= self.room() {
+        let fits = payload.len() <= MOST_OFFERED && !self.is_scattered();
+        if fits && self.bytes() + memory_of(payload.len()) <= self.room() {
             let block = FrameBuf::copy_of(&self.slabs, payload).freeze();
             if stored_len.is_some_and(|len| compressed::pays(len, payload.len())) {
                 block.keep_after(compressed::KEPT);
@@ -240,7 +247,10 @@ impl BlockCache {
     fn make_room(&self, charge: usize, home: usize) -> bool {
         let mut shard = home;
         let mut visited = 0;
-        if self.slack() > self.allowed_slack() {
+        if self.is_scattered() {
+            if !self.slabs.has_leaving() && !self.slabs.choose_leaving() {
+                self.left_apart.store(self.slack(), Ordering::Relaxed);
+            }
             self.shards[home].move_together(MOVED);
         }
         loop {
@@ -292,6 +302,29 @@ impl BlockCache {
         (self.capacity() / SLACK_SHARE).max(LEAST_SLACK)
     }
 
+    /// True if free slots take more than their share, and a walk over all blocks would make them fewer.
+    fn is_scattered(&self) -> bool {
+        let allowed = self.allowed_slack();
+        self.slack() > allowed.max(self.left_apart.load(Ordering::Relaxed) + allowed / 2)
+    }
+
+    /// Moves blocks together where free slots between them take more than their share: a slab that becomes empty
+    /// serves another size, or returns its pages. Erased files leave holes everywhere. It visits every slot.
+    pub fn move_together(&self) {
+        self.left_apart.fetch_min(self.slack(), Ordering::Relaxed);
+        if !self.is_scattered() || self.is_moving.swap(true, Ordering::Acquire) {
+            return;
+        }
+        self.slabs.choose_leaving();
+        for shard in self.shards.iter().take_while(|_| self.slabs.has_leaving()) {
+            shard.move_together(usize::MAX);
+        }
+        self.slabs.let_stay();
+        note("cache: moved together");
+        self.left_apart.store(self.slack(), Ordering::Relaxed);
+        self.is_moving.store(false, Ordering::Release);
+    }
+
     fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -310,11 +343,12 @@ impl BlockCache {
         for shard in &self.shards {
             self.give_back(shard.erase(files));
         }
+        self.move_together();
     }
 
     /// Changes the budget. A lower one evicts unused blocks at once.
     pub fn set_capacity(&self, bytes: usize) {
-        let before = self.capacity.swap(bytes, Ordering::Relaxed);
+        self.capacity.store(bytes, Ordering::Relaxed);
         for round in 0..2 * ROUNDS {
             for (at, shard) in self.shards.iter().enumerate() {
                 // Every shard gives its part, so that what is used survives in all of them; in the end one that has more.
@@ -324,11 +358,7 @@ impl BlockCache {
             }
         }
         // What is left lies in as many slabs as before: those go back to the kernel once they are empty.
-        for shard in &self.shards {
-            if bytes < before && self.slack() > self.allowed_slack() {
-                shard.move_together(usize::MAX);
-            }
-        }
+        self.move_together();
     }
 
     /// The budget in bytes.

@@ -268,7 +268,7 @@ impl Shard {
         freed
     }
 
-    /// Visits the next `steps` slots and moves unused frames out of slabs with many free slots.
+    /// Visits the next `steps` slots and moves unused frames out of slabs that are to leave.
     pub(super) fn move_together(&self, steps: usize) {
         let mut left = Vec::new();
         let mut table = self.table.write();

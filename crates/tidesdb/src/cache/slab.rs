@@ -2,7 +2,8 @@
 //!
 //! A general allocator keeps pages for each thread and size, and rounds a block of 4.2 KB up to 5. From a
 //! cache of 256 MB filled by eight threads, mimalloc made 312 to 345 MB. Here a slot exceeds its contents by
-//! at most a sixteenth. The slot freed last is allocated first, and an empty slab serves another size. After
+//! at most a sixteenth. The slot freed last is allocated first, and an empty slab serves another size. Where free slots
+//! lie scattered, the emptiest slabs are chosen to leave: nobody gets a slot of them until they are empty. After
 //! the slab allocator of SunOS (Bonwick, 1994), without its layer for each processor: a miss of the cache
 //! costs a read and a decompression, against which the lock of a size is nothing.
 //!
@@ -33,9 +34,6 @@ pub(super) const LARGEST: usize = 32 << 10;
 /// Alignment of slots, and the smallest one.
 pub(super) const ALIGN: usize = 64;
 
-/// Slabs visited in the search for a fuller one.
-const LOOKS: usize = 8;
-
 /// Slot sizes between one power of two and the next.
 const STEPS: usize = 16;
 
@@ -56,6 +54,8 @@ pub(super) struct Slabs {
     taken: Counter,
     /// Bytes of slots in use.
     used: Counter,
+    /// Number of slabs that are to leave.
+    leaving: Counter,
 }
 
 /// A counter on a cache line of its own.
@@ -64,13 +64,14 @@ struct Counter(AtomicUsize);
 
 impl Slabs {
     pub(super) fn new() -> Arc<Slabs> {
-        let partial = || Mutex::new(Partial { slabs: Vec::new(), looked_at: 0 });
+        let partial = || Mutex::new(Partial { slabs: Vec::new(), leaving: Vec::new() });
         Arc::new(Slabs {
             by_class: std::array::from_fn(|_| partial()),
             unused: Mutex::new(Unused { slabs: Vec::new(), without_pages: 0, regions: Vec::new() }),
             slabs: Counter(AtomicUsize::new(0)),
             taken: Counter(AtomicUsize::new(0)),
             used: Counter(AtomicUsize::new(0)),
+            leaving: Counter(AtomicUsize::new(0)),
         })
     }
 
@@ -90,7 +91,8 @@ impl Drop for Slabs {
     fn drop(&mut self) {
         debug_assert_eq!(*self.used.0.get_mut(), 0, "each used slot holds a reference");
         for partial in &mut self.by_class {
-            for slab in partial.get_mut().slabs.drain(..) {
+            let partial = partial.get_mut();
+            for slab in partial.slabs.drain(..).chain(partial.leaving.drain(..)) {
                 // SAFETY: `make_slab` made it of a box; no slot of it is used, and nobody else has the list.
                 drop(unsafe { Box::from_raw(slab.as_ptr()) });
             }
@@ -163,23 +165,52 @@ fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(SLAB)
 }
 
-/// Slabs of one size with a free slot; the last one serves the next allocation.
+/// Slabs of one size with a free slot.
 struct Partial {
+    /// The last one serves the next allocation.
     slabs: Vec<NonNull<Slab>>,
-    /// Start of the next search for a fuller slab.
-    looked_at: usize,
+    /// Those that are to leave.
+    leaving: Vec<NonNull<Slab>>,
 }
 
-// SAFETY: a slab's fields are read and written under the lock around this list alone, but for those that never change.
+// SAFETY: a slab's fields are read and written under the lock around these lists alone, but for those that never change.
 unsafe impl Send for Partial {}
 
 impl Partial {
-    fn remove(&mut self, place: usize) {
-        self.slabs.swap_remove(place);
-        if let Some(moved) = self.slabs.get_mut(place) {
-            // SAFETY: a slab in the list lives, and nobody else refers to its state while this list is locked.
+    /// The list of slabs that are to leave, or of the others.
+    fn list(&mut self, is_leaving: bool) -> &mut Vec<NonNull<Slab>> {
+        if is_leaving {
+            &mut self.leaving
+        } else {
+            &mut self.slabs
+        }
+    }
+
+    /// Removes the slab at `place` of a list.
+    fn remove(&mut self, is_leaving: bool, place: usize) -> NonNull<Slab> {
+        let list = self.list(is_leaving);
+        let removed = list.swap_remove(place);
+        if let Some(moved) = list.get(place) {
+            // SAFETY: a slab in a list lives, and nobody else refers to its state while the lists are locked.
             unsafe { (*moved.as_ref().state.get()).place = Some(place) };
         }
+        removed
+    }
+
+    /// Moves the slab at `place` from one list to the other.
+    fn change_list(&mut self, place: usize, to_leaving: bool) {
+        let slab = self.remove(!to_leaving, place);
+        let list = self.list(to_leaving);
+        list.push(slab);
+        // SAFETY: as in `remove`.
+        let state = unsafe { &mut *slab.as_ref().state.get() };
+        (state.place, state.is_leaving) = (Some(list.len() - 1), to_leaving);
+    }
+
+    /// Number of used slots of a slab in one of the lists.
+    fn used(&self, slab: NonNull<Slab>) -> usize {
+        // SAFETY: as in `remove`.
+        unsafe { (*slab.as_ref().state.get()).used() }
     }
 }
 
@@ -199,8 +230,10 @@ struct State {
     free: Vec<u16>,
     /// First slot never allocated; the pages from there on are untouched.
     fresh: usize,
-    /// Its position in the list of partial slabs, if it is one.
+    /// Its position in its list, if it has a free slot.
     place: Option<usize>,
+    /// It is to leave: in that list, and not in the one for allocations.
+    is_leaving: bool,
 }
 
 /// The class of a size up to [`LARGEST`], and the class's slot size.
@@ -236,7 +269,7 @@ fn slot_size_of(class: usize) -> usize {
 /// Frees a slot.
 ///
 /// # Safety
-/// `at` and `slab` are one result of [`Slabs::allocate`] or [`allocate_denser`], not freed before, and the memory is not
+/// `at` and `slab` are one result of [`Slabs::allocate`] or [`allocate_elsewhere`], not freed before, and the memory is not
 /// in use.
 pub(super) unsafe fn free(at: NonNull<u8>, slab: NonNull<Slab>) {
     // SAFETY: a slab with a used slot lives, and the slot holds a reference to its set, which goes at the end.
@@ -245,19 +278,22 @@ pub(super) unsafe fn free(at: NonNull<u8>, slab: NonNull<Slab>) {
     unsafe { set.free(at, slab) };
 }
 
-/// Allocates a slot of `size` bytes in a fuller slab than `from`, so that a slot of `from` can be freed.
-/// `None` if `from` is three quarters full, or the fullest one with a free slot.
+/// Allocates a slot of `size` bytes elsewhere if `from` is to leave, so that its own can be freed. `None` if it is
+/// not, or if no other slab has a free slot.
 ///
 /// # Safety
 /// `from` is a slab with a used slot of `size` bytes; no thread frees this slot meanwhile.
-pub(super) unsafe fn allocate_denser(
+pub(super) unsafe fn allocate_elsewhere(
     size: usize,
     from: NonNull<Slab>,
 ) -> Option<(NonNull<u8>, NonNull<Slab>)> {
     // SAFETY: a slab with a used slot lives, and the slot holds a reference to its set. This one is not given up.
     let set = std::mem::ManuallyDrop::new(unsafe { Arc::from_raw(from.as_ref().set) });
-    // SAFETY: the caller's promise.
-    unsafe { set.allocate_denser(size, from) }
+    let mut partial = set.by_class[class_of(size).0].lock();
+    // SAFETY: the slab lives, and this lock is around its fields.
+    let is_leaving = unsafe { (*from.as_ref().state.get()).is_leaving };
+    let last = partial.slabs.len().checked_sub(1).filter(|_| is_leaving)?;
+    Some(set.take_slot(&mut partial, last))
 }
 
 impl Slabs {
@@ -267,35 +303,65 @@ impl Slabs {
         let (class, _) = class_of(size);
         let mut partial = self.by_class[class].lock();
         if partial.slabs.is_empty() {
-            partial.slabs.push(self.make_slab(class));
+            match partial.leaving.len().checked_sub(1) {
+                Some(last) => {
+                    partial.change_list(last, false);
+                    self.leaving.0.fetch_sub(1, Ordering::Relaxed);
+                }
+                None => partial.slabs.push(self.make_slab(class)),
+            }
         }
         let last = partial.slabs.len() - 1;
         self.take_slot(&mut partial, last)
     }
 
-    /// # Safety
-    /// As for [`allocate_denser`], of the same set.
-    unsafe fn allocate_denser(
-        self: &Arc<Self>,
-        size: usize,
-        from: NonNull<Slab>,
-    ) -> Option<(NonNull<u8>, NonNull<Slab>)> {
-        let (class, slot_size) = class_of(size);
-        let mut partial = self.by_class[class].lock();
-        // SAFETY: a slab with a used slot lives, so does one in the list, and this lock is around their fields.
-        let used = |slab: NonNull<Slab>| unsafe { (*slab.as_ref().state.get()).used() };
-        let of_from = used(from);
-        if of_from * 4 >= SLAB / slot_size * 3 {
-            return None;
+    /// Chooses slabs to leave: of each size the emptiest ones, as many as the free slots of the others can empty. False if
+    /// there is none, of an earlier choice either.
+    pub(super) fn choose_leaving(&self) -> bool {
+        for (class, partial) in self.by_class.iter().enumerate() {
+            let slots = SLAB / slot_size_of(class);
+            let mut partial = partial.lock();
+            // Nobody would free a slot of an empty one.
+            for place in (0..partial.slabs.len())
+                .rev()
+                .filter(|&place| partial.used(partial.slabs[place]) == 0)
+                .collect::<Vec<_>>()
+            {
+                let slab = partial.remove(false, place);
+                // SAFETY: it has no used slot and is in no list any more.
+                unsafe { self.give_back(slab) };
+            }
+            let mut by_use: Vec<(usize, usize)> =
+                (0..partial.slabs.len()).map(|place| (partial.used(partial.slabs[place]), place)).collect();
+            let free: usize = by_use.iter().map(|(used, _)| slots - used).sum();
+            // Those chosen earlier need free slots of the others, too.
+            let promised: usize = partial.leaving.iter().map(|&slab| partial.used(slab)).sum();
+            by_use.sort_unstable();
+            by_use.truncate(free.saturating_sub(promised) / slots);
+            // The last place first: a removal moves only slabs after it.
+            by_use.sort_unstable_by_key(|&(_, place)| std::cmp::Reverse(place));
+            for &(_, place) in &by_use {
+                partial.change_list(place, true);
+            }
+            self.leaving.0.fetch_add(by_use.len(), Ordering::Relaxed);
         }
-        // A few tell enough: each move is to a fuller slab, and there may be tens of thousands.
-        let places = partial.slabs.len();
-        let start = partial.looked_at;
-        partial.looked_at = start.wrapping_add(LOOKS);
-        let candidates = (0..LOOKS.min(places)).map(|look| start.wrapping_add(look) % places);
-        let (place, most) =
-            candidates.map(|place| (place, used(partial.slabs[place]))).max_by_key(|&(_, used)| used)?;
-        (most > of_from).then(|| self.take_slot(&mut partial, place))
+        self.has_leaving()
+    }
+
+    /// True while slabs are to leave.
+    pub(super) fn has_leaving(&self) -> bool {
+        self.leaving.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Slabs that were to leave and still have used slots stay.
+    pub(super) fn let_stay(&self) {
+        for partial in &self.by_class {
+            let mut partial = partial.lock();
+            while let Some(last) = partial.leaving.len().checked_sub(1) {
+                partial.change_list(last, false);
+                self.leaving.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Takes a slot of the slab at `place`. A slab without a further free slot leaves the list.
@@ -319,7 +385,7 @@ impl Slabs {
         );
         if state.is_full(SLAB / slot_size) {
             state.place = None;
-            partial.remove(place);
+            partial.remove(false, place);
         }
         // SAFETY: `slot` is below the number of slots, so that the whole slot lies in the slab's memory.
         (unsafe { shared.memory.add(slot * slot_size) }, slab)
@@ -342,13 +408,27 @@ impl Slabs {
             partial.slabs.len() - 1
         });
         // One without a used slot stays while it is the only one: else each slot could cost a slab.
-        if state.free.len() < state.fresh || partial.slabs.len() == 1 {
+        if state.used() > 0 || !state.is_leaving && partial.slabs.len() == 1 {
             return;
         }
-        partial.remove(place);
+        let is_leaving = state.is_leaving;
+        partial.remove(is_leaving, place);
         drop(partial);
-        // SAFETY: `make_slab` made it of a box; nobody can reach it, because it has no used slot and is in no list.
+        if is_leaving {
+            self.leaving.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        // SAFETY: it has no used slot and is in no list any more.
+        unsafe { self.give_back(slab) };
+    }
+
+    /// The slab's memory may serve another size.
+    ///
+    /// # Safety
+    /// The slab has no used slot and is in no list.
+    unsafe fn give_back(&self, slab: NonNull<Slab>) {
+        // SAFETY: `make_slab` made it of a box, and nobody can reach it.
         let slab = unsafe { Box::from_raw(slab.as_ptr()) };
+        let slot_size = slot_size_of(slab.class);
         self.slabs.0.fetch_sub(1, Ordering::Relaxed);
         self.taken.0.fetch_sub(SLAB / slot_size * slot_size, Ordering::Relaxed);
         self.unused.lock().give(slab.memory);
@@ -363,7 +443,7 @@ impl Slabs {
             memory,
             class,
             set: Arc::as_ptr(self),
-            state: UnsafeCell::new(State { free: Vec::new(), fresh: 0, place: None }),
+            state: UnsafeCell::new(State { free: Vec::new(), fresh: 0, place: None, is_leaving: false }),
         })))
     }
 }
@@ -421,6 +501,15 @@ mod tests {
             unsafe { at.as_ptr().write_bytes(byte, size) };
             Held { at, slab, size, byte }
         }
+
+        /// In another slab, if its own is to leave.
+        fn moved(&mut self) {
+            // SAFETY: the slot is this test's.
+            let Some((at, slab)) = (unsafe { allocate_elsewhere(self.size, self.slab) }) else { return };
+            // SAFETY: `size` bytes each, of two slots.
+            unsafe { at.as_ptr().copy_from_nonoverlapping(self.at.as_ptr(), self.size) };
+            *self = Held { at, slab, ..*self };
+        }
     }
 
     impl Drop for Held {
@@ -433,7 +522,7 @@ mod tests {
         }
     }
 
-    /// Threads allocate and free slots of a few sizes, including slots of other threads.
+    /// Threads allocate, move and free slots of a few sizes, including slots of other threads.
     #[test]
     fn slots_of_many_threads_do_not_overlap_and_slabs_go_back() {
         const SIZES: [usize; 3] = [20_000, 24_000, 30_000];
@@ -453,6 +542,12 @@ mod tests {
                         let size =
                             SIZES[(random >> 8) as usize % SIZES.len()] - (random >> 16) as usize % 300;
                         let mut held = shared[at].lock();
+                        match random >> 33 & 63 {
+                            0 => drop(slabs.choose_leaving()),
+                            1 => held.iter_mut().for_each(Held::moved),
+                            2 => slabs.let_stay(),
+                            _ => {}
+                        }
                         if held.len() < 40 && random >> 32 & 1 == 0 {
                             held.push(Held::new(slabs, size, round as u8));
                         } else if !held.is_empty() {
@@ -464,13 +559,62 @@ mod tests {
             }
         });
         drop(shared);
+        slabs.let_stay();
+        assert!(!slabs.has_leaving());
+        let mut stay = 0;
         for size in SIZES {
             let partial = slabs.by_class[class_of(size).0].lock();
-            assert_eq!(partial.slabs.len(), 1, "one stays for the next slot");
+            assert!(partial.slabs.len() <= 1, "one stays for the next slot");
+            stay += partial.slabs.len() * (SLAB / slot_size(size) * slot_size(size));
         }
-        let stay: usize = SIZES.map(|size| SLAB / slot_size(size) * slot_size(size)).iter().sum();
         assert_eq!(slabs.slack(), stay);
         assert_eq!(Arc::strong_count(&slabs), 1, "no slot holds a reference");
+    }
+
+    /// The emptiest slabs go, whatever the pattern of holes, and what is in use keeps its bytes.
+    #[test]
+    fn scattered_slots_move_into_as_few_slabs_as_they_need() {
+        let size = 20_000;
+        let slots = SLAB / slot_size(size);
+        let slabs = Slabs::new();
+        let mut held: Vec<Option<Held>> =
+            (0..8 * slots).map(|at| Some(Held::new(&slabs, size, at as u8))).collect();
+        // A quarter of each slab.
+        held.iter_mut().step_by(4).for_each(|slot| *slot = None);
+        assert!(!slabs.has_leaving() && slabs.choose_leaving());
+        for slot in held.iter_mut().flatten() {
+            slot.moved();
+        }
+        assert!(!slabs.has_leaving());
+        assert!(slabs.slack() < slots * slot_size(size), "less than a slab: {}", slabs.slack());
+        assert!(!slabs.choose_leaving(), "there is nothing to gain");
+        // A second choice leaves the slots that the first one needs.
+        held.iter_mut().step_by(3).for_each(|slot| *slot = None);
+        assert!(slabs.choose_leaving());
+        let chosen = slabs.leaving.0.load(Ordering::Relaxed);
+        assert!(slabs.choose_leaving());
+        assert_eq!(slabs.leaving.0.load(Ordering::Relaxed), chosen);
+    }
+
+    #[test]
+    fn a_slab_that_was_to_leave_serves_again_before_a_new_one() {
+        let size = 20_000;
+        let slots = SLAB / slot_size(size);
+        let slabs = Slabs::new();
+        let mut held: Vec<Held> = (0..2 * slots).map(|at| Held::new(&slabs, size, at as u8)).collect();
+        held.retain(|slot| slot.byte % 2 == 0);
+        let resident = slabs.resident();
+        assert!(slabs.choose_leaving());
+        let more: Vec<Held> = (0..slots).map(|at| Held::new(&slabs, size, at as u8)).collect();
+        assert_eq!((slabs.slack(), slabs.resident()), (0, resident));
+        assert!(!slabs.has_leaving());
+        drop((held, more));
+        // One that is in use to the end.
+        let held: Vec<Held> = (0..2 * slots).map(|at| Held::new(&slabs, size, at as u8)).collect();
+        drop(held.into_iter().filter(|slot| slot.byte % 2 == 0).collect::<Vec<Held>>());
+        slabs.choose_leaving();
+        slabs.let_stay();
+        assert!(!slabs.has_leaving());
     }
 
     #[test]

@@ -127,6 +127,56 @@ fn a_lower_capacity_holds_at_once() {
     assert_eq!(cache.bytes(), 0);
 }
 
+/// Merges: each erases a part of the blocks everywhere and offers new ones of other sizes, which no free slot suits.
+#[test]
+fn holes_of_erased_files_take_no_memory_on_top() {
+    let capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    const FILES: u64 = 4;
+    for at in 0..(capacity / 4200) as u64 {
+        cache.insert(at % FILES, at, filled(&cache, 4000, 0), CachePriority::High);
+    }
+    for merge in 0..FILES {
+        cache.erase_file(merge);
+        let payload = vec![1; 5000 + 1000 * merge as usize];
+        let before = cache.entries();
+        for at in 0..4000 {
+            cache.offer(FILES + merge, at, &payload, None);
+            let most = capacity + (1 << 20);
+            assert!(cache.footprint() <= most, "merge {merge}: {} of {most}", cache.footprint());
+        }
+        assert!(
+            cache.entries() > before + 1000,
+            "merge {merge}: {} blocks entered",
+            cache.entries() - before
+        );
+    }
+    let slabs = cache.slab_bytes();
+    assert!(slabs <= capacity + capacity / 8, "{slabs}");
+}
+
+#[test]
+fn a_capacity_that_falls_in_steps_gives_its_memory_back() {
+    let mut capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    let mut at = 0u64;
+    while at < 40_000 {
+        cache.insert(1, at, filled(&cache, 4000 + at as usize % 400, 0), CachePriority::High);
+        at += 1;
+    }
+    let most = cache.slab_bytes();
+    for step in 0..100 {
+        capacity -= 200 << 10;
+        cache.set_capacity(capacity);
+        for _ in 0..20 {
+            at += 1;
+            cache.insert(1, at, filled(&cache, 4000 + at as usize % 400, 0), CachePriority::High);
+        }
+        assert!(cache.footprint() <= capacity + (3 << 20), "{step}: {} of {capacity}", cache.footprint());
+    }
+    assert!(cache.slab_bytes() < most - (8 << 20), "{} of {most}", cache.slab_bytes());
+}
+
 #[test]
 fn random_operations_agree_with_a_map_that_never_evicts() {
     use rand::{Rng, SeedableRng};
