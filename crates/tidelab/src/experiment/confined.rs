@@ -29,15 +29,22 @@ const STEADY_WATCHED_S: f64 = 5.0;
 /// The sizes reduced by TidesDB within its bound.
 const REDUCED: [&str; 2] = ["tidesdb_block_cache_size", "tidesdb_unified_memtable_write_buffer_size"];
 
-/// The settings of a server within a limit. TidesDB's own bound is its default, derived from the limit. It
-/// may reduce its cache and memtable to fit; the run keeps the actual sizes.
-pub fn within_a_limit(engine: Engine, cache_mb: u64, connections: u32) -> Vec<Setting> {
-    let mut all = ruled(&[COMPARISON, RULES], &[engine], cache_mb, connections);
-    all.retain(|setting| setting.name != "tidesdb_max_memory_usage");
+/// The settings of a server within a limit, with a cache of so many megabytes or, without a number, the sizes
+/// that [`sizes_itself`] chooses. TidesDB's own bound is its default, derived from the limit. It may reduce its
+/// cache and memtable to fit; the run keeps the actual sizes.
+pub fn within_a_limit(engine: Engine, cache_mb: Option<u64>, connections: u32) -> Vec<Setting> {
+    let mut all = ruled(&[COMPARISON, RULES], &[engine], cache_mb.unwrap_or_default(), connections);
+    let is_set = |setting: &Setting| cache_mb.is_some() || !REDUCED.contains(&setting.name.as_ref());
+    all.retain(|setting| setting.name != "tidesdb_max_memory_usage" && is_set(setting));
     for setting in all.iter_mut().filter(|setting| REDUCED.contains(&setting.name.as_ref())) {
         setting.exact = false;
     }
     all
+}
+
+/// True of an engine that chooses its sizes by the limit where none is set.
+pub fn sizes_itself(engine: Engine) -> bool {
+    engine == Engine::TidesDb
 }
 
 /// The limits and the disk for an experiment.
@@ -222,7 +229,7 @@ pub fn connections(clients: u32) -> u32 {
 /// The settings of the sysbench kind within a limit, with TidesDB's memtable as the rules have it.
 pub fn settings_for(engine: Engine, cache_mb: u64, clients: u32, is_limited: bool) -> Vec<Setting> {
     if is_limited {
-        within_a_limit(engine, cache_mb, connections(clients))
+        within_a_limit(engine, Some(cache_mb), connections(clients))
     } else {
         settings::comparison(&[engine], cache_mb, connections(clients))
     }
@@ -239,7 +246,7 @@ mod tests {
         let value =
             |all: &[Setting], name: &str| all.iter().find(|s| s.name == name).map(|s| s.value.clone());
         for engine in Engine::ALL {
-            let all = within_a_limit(engine, 192, 40);
+            let all = within_a_limit(engine, Some(192), 40);
             let pool = value(&all, "innodb_buffer_pool_size");
             let own = if engine == Engine::InnoDb { "192M" } else { "16M" };
             assert_eq!(pool.as_deref().and_then(settings::bytes), settings::bytes(own), "{engine}");
@@ -250,8 +257,12 @@ mod tests {
             names.dedup();
             assert_eq!(names.len(), count);
         }
-        let tides = within_a_limit(Engine::TidesDb, 192, 40);
+        let tides = within_a_limit(Engine::TidesDb, Some(192), 40);
         assert_eq!(value(&tides, "tidesdb_unified_memtable_write_buffer_size").as_deref(), Some("64M"));
+        let free = within_a_limit(Engine::TidesDb, None, 40);
+        assert!(REDUCED.iter().all(|name| value(&free, name).is_none()));
+        assert_eq!(value(&free, "tidesdb_unified_memtable_sync_mode").as_deref(), Some("NONE"));
+        assert_eq!(free.len() + REDUCED.len(), tides.len(), "nothing else differs");
     }
 
     #[test]

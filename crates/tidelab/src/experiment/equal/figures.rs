@@ -1,6 +1,8 @@
 //! The figures of all families, by one set of names: a transaction is a statement of sysbench's scripts without
 //! BEGIN, one of its transactions, a transaction of TPC-C, or a row of the insert benchmark.
 
+use tidelab_server::series::Series;
+
 use crate::run::{Better, Cell, Metric};
 
 /// The figure for choosing caches.
@@ -14,6 +16,8 @@ pub fn metrics() -> Vec<Metric> {
         Metric::main("p99_ms", "99th percentile", "ms", Lower),
         Metric::main("transaction_cpu_us", "Server CPU for a transaction", "us", Lower),
         Metric::main("transaction_written_bytes", "Written for a transaction", "B", Lower),
+        Metric::main("transaction_read_requests", "Requests of reads for a transaction", "1", Lower),
+        Metric::main("transaction_read_bytes", "Read for a transaction", "B", Lower),
         Metric::main("resident_bytes", "Resident memory, largest", "B", Lower),
         Metric::main("cache_bytes", "Cache", "B", Neither),
         Metric::detail("p50_ms", "Median latency", "ms", Lower),
@@ -36,6 +40,21 @@ pub fn for_each(cell: &mut Cell, transactions: f64, cpu_s: f64, after_s: f64, wr
     cell.figure("after_cpu_us", after_s * 1e6 / transactions);
     cell.figure("transaction_written_bytes", written_bytes / transactions);
     cell.figure("written_bytes", written_bytes);
+}
+
+/// Adds what a transaction reads from the device, by the recording's seconds from `from_s` to `to_s`. Nothing
+/// is added where the rate is unknown or the data directory has no device.
+pub fn reads_for_each(cell: &mut Cell, recording: &Series, from_s: f64, to_s: f64) {
+    let rate = cell.figures.get(RATE).copied().unwrap_or_default();
+    let at = recording.column("at_s").unwrap_or_default();
+    let mean = |name: &str| {
+        let column = recording.column(name).unwrap_or_default();
+        let seconds = at.iter().zip(column).filter(|(at, _)| **at > from_s + 1.0 && **at <= to_s);
+        let values: Vec<f64> = seconds.map(|(_, value)| value).filter(|value| value.is_finite()).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    cell.figure("transaction_read_requests", mean("disk_reads_per_s") / rate);
+    cell.figure("transaction_read_bytes", mean("disk_read_bytes_per_s") / rate);
 }
 
 /// Leaves out figures without a metric here.
@@ -63,5 +82,22 @@ mod tests {
         cell.figure("strange", 1.0);
         known_only(&mut cell, &metrics());
         assert!(!cell.figures.contains_key("strange") && cell.figures.contains_key("written_bytes"));
+    }
+
+    #[test]
+    fn reads_are_those_of_the_measured_seconds() {
+        let mut recording = Series::new(["disk_reads_per_s", "disk_read_bytes_per_s"]);
+        for (second, reads) in [(1.0, 900.0), (2.0, 700.0), (3.0, 20.0), (4.0, 40.0), (5.0, 5.0)] {
+            recording.rows.push(vec![second, reads, reads * 4096.0]);
+        }
+        let mut cell = Cell::new(CellId::new([("engine", "A".to_string())], 1), 1);
+        cell.figure(RATE, 10.0);
+        reads_for_each(&mut cell, &recording, 1.0, 4.0);
+        assert_eq!(cell.figures["transaction_read_requests"], 3.0);
+        assert_eq!(cell.figures["transaction_read_bytes"], 3.0 * 4096.0);
+        let mut none = Cell::new(cell.id.clone(), 1);
+        none.figure(RATE, 10.0);
+        reads_for_each(&mut none, &Series::new(["disk_reads_per_s"]), 0.0, 9.0);
+        assert!(!none.figures.contains_key("transaction_read_requests"));
     }
 }

@@ -45,7 +45,7 @@ impl Conductor<'_> {
         eprintln!("  loading {} into {engine}", family.name());
         // From here on, until it is written again, nothing there is whole.
         let _ = fs::remove_file(&made);
-        let settings = within_a_limit(engine, LOADING_CACHE_MB, connections(self.clients(family)));
+        let settings = within_a_limit(engine, Some(LOADING_CACHE_MB), connections(self.clients(family)));
         let server = self.paths.start(&[engine], &settings, Data::Empty)?;
         self.fill(family, engine, &server)?;
         run.note(Analyzed::note(engine.name()));
@@ -65,7 +65,7 @@ impl Conductor<'_> {
             Family::Tpcc => format!("{:?}", options.tpcc.as_ref().map(|t| t.warehouses)),
             Family::Iibench => String::new(),
         };
-        let settings = within_a_limit(engine, LOADING_CACHE_MB, connections(self.clients(family)));
+        let settings = within_a_limit(engine, Some(LOADING_CACHE_MB), connections(self.clients(family)));
         let plugin = fs::metadata(self.paths.plugin).and_then(|m| m.modified()).ok();
         format!(
             "{size}, seed {}, analyzed\n{}\n{} {plugin:?}\n{settings:?}\n",

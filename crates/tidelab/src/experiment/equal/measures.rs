@@ -20,7 +20,7 @@ use tidelab_server::workload::iibench::runner::Runner;
 use tidelab_server::workload::sysbench::{Extra, Load, Run as SysbenchRun, Sysbench, Target};
 use tidelab_server::workload::tpcc::Scale;
 
-use super::figures::{for_each, known_only, RATE};
+use super::figures::{for_each, known_only, reads_for_each, RATE};
 use super::{Conductor, Family, RandomKeys};
 use crate::experiment::iibench::cells;
 use crate::measure::check;
@@ -147,10 +147,12 @@ impl Conductor<'_> {
         let ran = ran?;
         idle::wait(server.pid(), self.settle(), self.paths.interrupt)?;
         let mut measured = Measured::new(id.clone(), u64::from(seed), SECONDS);
-        measured.telemetry = Some(telemetry);
         measured.seconds.rows = seconds(&ran);
         measured.warm_up.seconds = f64::from(options.warm_up_s);
         fill(&mut measured.cell, &ran, server, engine);
+        let end_s = f64::from(options.warm_up_s + options.time_s);
+        reads_for_each(&mut measured.cell, &telemetry, measured.warm_up.seconds, end_s);
+        measured.telemetry = Some(telemetry);
         measured.kept(id, &run.metrics, making)
     }
 
@@ -203,6 +205,11 @@ impl Conductor<'_> {
             ("transaction_written_bytes", of("written_bytes") / transactions),
         ];
         measured.cell.add(pairs);
+        if let Some(recording) = measured.telemetry.take() {
+            let begin_s = measured.warm_up.seconds;
+            reads_for_each(&mut measured.cell, &recording, begin_s, begin_s + seconds);
+            measured.telemetry = Some(recording);
+        }
         measured.kept(id, &run.metrics, making)
     }
 
@@ -261,6 +268,9 @@ impl Conductor<'_> {
             let value = cell.figures.get(from).copied().unwrap_or(f64::NAN);
             cell.figure(name, value);
         }
+        if let Some(recording) = &measured.telemetry {
+            reads_for_each(&mut cell, recording, 0.0, f64::INFINITY);
+        }
         Ok(cell)
     }
 
@@ -273,7 +283,7 @@ impl Conductor<'_> {
         server: &Server,
         done: &[Cell],
     ) -> Vec<String> {
-        let trial = done.iter().any(|cell| cell.id.label(super::CACHE) != super::BEST);
+        let trial = done.iter().any(|cell| cell.id.label(super::CACHE).ends_with('%'));
         let found = match family {
             // A trial is one run on a copy that is thrown away; the family itself comes later.
             _ if trial => return Vec::new(),

@@ -2,7 +2,8 @@
 //! cache (`docs/experiments/equal-memory.md`).
 //!
 //! First every engine is tried with some sizes of its cache on one workload, within each limit. The best of
-//! them is its cache for everything else within the limit. Then come the families of workloads: sysbench's,
+//! them is its cache for everything else within the limit. An engine that sizes itself may run with no size
+//! set, too. Then come the families of workloads: sysbench's,
 //! random keys, large values, TPC-C, the insert benchmark.
 //!
 //! A family is loaded once for an engine. Its data directory is set aside and copied onto the disk for each
@@ -22,8 +23,8 @@ use tidelab_server::server::Data;
 use tidelab_server::workload::iibench::queue::Keys as QueueKeys;
 use tidelab_server::workload::sysbench::Workload;
 
-use super::confined::{connections, within_a_limit, Confined, Wants, RULES};
-use crate::measure::plan::turns;
+use super::confined::{connections, sizes_itself, within_a_limit, Confined, Wants, RULES};
+use crate::measure::plan::rotated;
 use crate::measure::reference;
 use crate::run::conduct::{failed, minutes};
 use crate::run::server_files::note_server;
@@ -31,10 +32,12 @@ use crate::run::{self, folder, Axis, Cell, CellId, Folder, Group, Paths, Role, R
 
 /// The axis of limits.
 const LIMIT: &str = "memory_limit_mb";
-/// The axis of caches: tried sizes, and the best.
+/// The axis of caches: tried sizes, the best of them, and none.
 const CACHE: &str = "cache";
 /// The value of [`CACHE`] everywhere but in the trials.
 const BEST: &str = "best";
+/// The value of [`CACHE`] where no size is set.
+const NO_SIZE: &str = "no size";
 
 /// The options of the file.
 #[derive(Clone, Debug, Deserialize)]
@@ -48,6 +51,9 @@ pub struct Options {
     cache_percents: Vec<u64>,
     /// The workload of `oltp` for the trial.
     cache_workload: Workload,
+    /// Engines that run with no size set, too.
+    #[serde(default)]
+    no_size: Vec<Engine>,
     rounds: u32,
     threads: u32,
     warm_up_s: u32,
@@ -169,6 +175,9 @@ impl Options {
         if self.cache_percents.is_empty() || self.cache_percents.iter().any(|p| !(1..=90).contains(p)) {
             return wrong("cache_percents must be from 1 to 90 percent of a limit");
         }
+        if let Some(engine) = self.no_size.iter().find(|e| !sizes_itself(**e) || !self.engines.contains(e)) {
+            return wrong(&format!("no_size: {engine} is none of the engines, or does not size itself"));
+        }
         for keys in [&self.keys, &self.values].into_iter().flatten() {
             if keys.operations.is_empty() || !(1..=MOST_KEYS).contains(&keys.rows) || keys.value_bytes < 2 {
                 return wrong("operations must be there, rows from 1 to 1500000, value_bytes from 2");
@@ -234,7 +243,8 @@ impl Options {
             .filter(|family| !self.workloads(*family).is_empty())
             .map(|family| f64::from(self.seconds_of(family, inserts_s)) + start)
             .sum();
-        PROBE_S + loads + engines * limits * (trials + f64::from(self.rounds) * families)
+        let turns = engines + self.no_size.len() as f64;
+        PROBE_S + loads + limits * (engines * trials + turns * f64::from(self.rounds) * families)
     }
 }
 
@@ -270,8 +280,11 @@ impl<'a> Conductor<'a> {
         if !workloads.contains(&trial) {
             workloads.push(trial);
         }
-        let caches: Vec<String> =
-            std::iter::once(BEST.to_string()).chain(options.cache_percents.iter().map(percent)).collect();
+        let no_size = (!options.no_size.is_empty()).then(|| NO_SIZE.to_string());
+        let caches: Vec<String> = std::iter::once(BEST.to_string())
+            .chain(no_size)
+            .chain(options.cache_percents.iter().map(percent))
+            .collect();
         run.axes = vec![
             Axis::new("engine", "Engine", Role::Competitor, &options.engines),
             Axis::new(LIMIT, "Memory limit, MB", Role::Number, &options.memory_limits_mb),
@@ -304,6 +317,12 @@ impl<'a> Conductor<'a> {
         CellId::new(labels, round)
     }
 
+    /// Engines with their best cache, and those that run with no size set.
+    fn competitors(&self) -> Vec<(Engine, &'static str)> {
+        let best = self.options.engines.iter().map(|engine| (*engine, BEST));
+        best.chain(self.options.no_size.iter().map(|engine| (*engine, NO_SIZE))).collect()
+    }
+
     /// The place of the servers, made at the first of them.
     fn place(&mut self, run: &mut Run) -> Result<()> {
         if self.confined.is_none() {
@@ -313,11 +332,11 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// A family on one engine within one limit, with a cache; its cells are in the folder afterwards.
+    /// A family on one engine within one limit, with a cache or with no size set; its cells are in the folder afterwards.
     fn family(
         &mut self,
         family: Family,
-        cache_mb: u64,
+        cache_mb: Option<u64>,
         cells: &[CellId],
         run: &mut Run,
         folder: &mut Folder,
@@ -370,7 +389,9 @@ impl<'a> Conductor<'a> {
                 cell.failures.dedup();
             }
             cell.failures.extend(faults.iter().cloned());
-            cell.figure("cache_bytes", (cache_mb << 20) as f64);
+            if let Some(cache_mb) = cache_mb {
+                cell.figure("cache_bytes", (cache_mb << 20) as f64);
+            }
             folder.finish(cell)?;
         }
         if alive {
@@ -434,10 +455,11 @@ impl run::Conductor for Conductor<'_> {
                     if workloads.is_empty() {
                         continue;
                     }
-                    for engine in turns(&options.engines, round - 1) {
-                        let id = |workload: &String| self.id(engine, *limit, BEST, workload, round);
+                    for (engine, cache) in rotated(&self.competitors(), round - 1) {
+                        let id = |workload: &String| self.id(engine, *limit, cache, workload, round);
+                        let family = family.name();
                         groups.push(Group {
-                            title: format!("round {round}: {} on {engine} within {limit} MB", family.name()),
+                            title: format!("round {round}: {family} on {engine} within {limit} MB, {cache}"),
                             cells: workloads.iter().map(id).collect(),
                         });
                     }
@@ -454,7 +476,13 @@ impl run::Conductor for Conductor<'_> {
         let limit_mb: u64 = limit.parse().unwrap_or_default();
         if let Some(size) = first.label(CACHE).strip_suffix(" %") {
             let cache_mb = limit_mb * size.parse::<u64>().unwrap_or_default() / 100;
-            return self.family(Family::Oltp, cache_mb, &group.cells, run, folder);
+            return self.family(Family::Oltp, Some(cache_mb), &group.cells, run, folder);
+        }
+        let of =
+            |family: &Family| self.options.workloads(*family).iter().any(|w| w == first.label("workload"));
+        let Some(family) = Family::ALL.into_iter().find(of) else { return Ok(()) };
+        if first.label(CACHE) == NO_SIZE {
+            return self.family(family, None, &group.cells, run, folder);
         }
         let (_, cells) = folder::read(folder.path())?;
         let (best, tried) = best_cache(&cells, engine, limit);
@@ -468,10 +496,7 @@ impl run::Conductor for Conductor<'_> {
             "{engine} within {limit} MB: a cache of {best} % of it is best by {workload} ({})",
             rates.join(", ")
         ));
-        let of =
-            |family: &Family| self.options.workloads(*family).iter().any(|w| w == first.label("workload"));
-        let Some(family) = Family::ALL.into_iter().find(of) else { return Ok(()) };
-        self.family(family, limit_mb * best / 100, &group.cells, run, folder)
+        self.family(family, Some(limit_mb * best / 100), &group.cells, run, folder)
     }
 
     fn rules(&self) -> Vec<(String, String)> {
@@ -534,6 +559,20 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_that_sizes_itself_has_a_turn_with_no_size() {
+        let text = TEXT.replace("rounds = 2", "no_size = ['TidesDB']\nrounds = 2");
+        with(&text, |conductor, run| {
+            let groups = conductor.groups();
+            assert_eq!(groups.len(), 18 + 32);
+            let free: Vec<&Group> = groups.iter().filter(|g| g.cells[0].label(CACHE) == NO_SIZE).collect();
+            assert_eq!(free.len(), 8);
+            assert!(free.iter().all(|g| g.cells[0].label("engine") == "TidesDB"));
+            assert!(run.axes.iter().any(|axis| axis.values.contains(&NO_SIZE.to_string())));
+        })
+        .unwrap();
+    }
+
+    #[test]
     fn the_best_cache_is_the_fastest_that_lived() {
         with(TEXT, |conductor, _| {
             let cell = |size: u64, rate: f64| {
@@ -557,6 +596,7 @@ mod tests {
         assert!(said("[30, 50, 70]", "[30, 95]").contains("cache_percents"));
         assert!(said("rows = 1000", "rows = 5000000").contains("1500000"));
         assert!(said("memory_limits_mb = [512, 1024]", "memory_limits_mb = []").contains("memory_limits_mb"));
+        assert!(said("rounds = 2", "no_size = ['InnoDB']\nrounds = 2").contains("no_size: InnoDB"));
         assert!(said("'upsert'", "'delete'").contains("delete"));
         assert!(said("threads = 8", "threads = 8\nthreds = 8").contains("threds"));
     }
