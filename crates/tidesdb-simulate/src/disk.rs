@@ -156,6 +156,11 @@ impl File for SwitchingFile {
         self.below.allocate(len)
     }
 
+    fn clear(&self, len: u64) -> Result<()> {
+        self.disk.fail(Op::Allocate, self.below.path());
+        self.below.clear(len)
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.disk.fail(Op::SetLen, self.below.path());
         self.below.set_len(len)

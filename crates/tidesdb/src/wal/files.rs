@@ -85,13 +85,23 @@ pub(super) struct Files {
     store: PathBuf,
     /// The header of the epoch's segments, but for the id.
     kind: SegmentHeader,
+    /// Files are cleared before they are used again. Their old pages are on the disk and no longer in memory: the kernel
+    /// would read each one before a commit's bytes go into it, with the file's lock held, and all committers would wait.
+    clears: bool,
     preparing: Mutex<Preparing>,
     state: Mutex<LogFilesState>,
 }
 
 impl Files {
-    /// The files of an epoch with segments of this kind; the header's id does not count.
-    pub(super) fn new(disk: Arc<dyn Disk>, store: PathBuf, kind: SegmentHeader, found: LogFiles) -> Files {
+    /// The files of an epoch with segments of this kind; the header's id does not count. With `clears` they are cleared
+    /// before they are used again.
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        store: PathBuf,
+        kind: SegmentHeader,
+        clears: bool,
+        found: LogFiles,
+    ) -> Files {
         let next_number =
             found.old.iter().map(|(_, n)| *n).chain(found.free.iter().copied()).max().unwrap_or(0) + 1;
         let state = LogFilesState {
@@ -107,6 +117,7 @@ impl Files {
             disk,
             store,
             kind,
+            clears,
             // A killed process may have left files behind whose entries never became durable.
             preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true, list: None }),
             state: Mutex::new(state),
@@ -152,6 +163,9 @@ impl Files {
             file.set_len(size)?;
         } else if len < size {
             file.allocate(size)?;
+        }
+        if self.clears && len > 0 {
+            file.clear(size)?;
         }
         let header = SegmentHeader { id, ..self.kind };
         file.write_at(&header.encode(), 0)?;

@@ -113,7 +113,10 @@ impl Wal {
         }
         env.disk.create_dir_all(&log_dir(&store))?;
         let kind = SegmentHeader { version: options.format, id: 0, epoch, size, first: first_segment };
-        let files = Arc::new(Files::new(env.disk.clone(), store, kind, found));
+        // Where each commit syncs, the blocks of a file in use are cheaper: a sync of cleared ones changes the file's
+        // metadata, too, and a read for each page is little next to it.
+        let clears = options.sync_mode != SyncMode::Full;
+        let files = Arc::new(Files::new(env.disk.clone(), store, kind, clears, found));
         let (capacity, spare) = prepare_first_segments(&files)?;
         let Some(segment) = files.take_ready() else {
             return Err(Error::ReadOnly("no log segment".into()));
