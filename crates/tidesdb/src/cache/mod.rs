@@ -18,7 +18,7 @@ mod slab;
 pub mod work;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use crate::memory_gauge::MemoryGauge;
@@ -58,6 +58,12 @@ const YOUNG_SHARE: usize = 32;
 /// Slots visited by an insertion to compact blocks.
 const MOVED: usize = 12;
 
+/// Such insertions from one choice of slabs to the next.
+const CHOICE: usize = 1024;
+
+/// What a walk could not move counts less with each further one: a fortieth. Blocks that were in use are free some day.
+const FORGOTTEN_SHARE: usize = 40;
+
 /// Memory of a block of `len` bytes in the cache.
 fn memory_of(len: usize) -> usize {
     len + FRAME_HEADER + ENTRY_OVERHEAD
@@ -90,8 +96,8 @@ pub struct BlockCache {
     slabs: Arc<Slabs>,
     /// Free slots, in bytes, that the last walk over all blocks left between them.
     left_apart: AtomicUsize,
-    /// A thread is on that walk.
-    is_moving: AtomicBool,
+    /// Insertions that met too many free slots.
+    scattered: AtomicUsize,
     /// Memory that the cache gives way to, measured and not reserved: stretches of files that scans and merges read ahead,
     /// and tables that are being written, until their blocks, index and filter are in the file.
     pub(crate) read_ahead: Arc<MemoryGauge>,
@@ -108,7 +114,7 @@ impl BlockCache {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             slabs: Slabs::new(),
             left_apart: AtomicUsize::new(0),
-            is_moving: AtomicBool::new(false),
+            scattered: AtomicUsize::new(0),
             read_ahead: Arc::default(),
             table_writers: Arc::default(),
         })
@@ -248,7 +254,9 @@ impl BlockCache {
         let mut shard = home;
         let mut visited = 0;
         if self.is_scattered() {
-            if !self.slabs.has_leaving() && !self.slabs.choose_leaving() {
+            // Slabs with a block in use for long never leave, and others then have to.
+            let is_due = self.scattered.fetch_add(1, Ordering::Relaxed) % CHOICE == 0;
+            if (is_due || !self.slabs.has_leaving()) && !self.slabs.choose_leaving() {
                 self.left_apart.store(self.slack(), Ordering::Relaxed);
             }
             self.shards[home].move_together(MOVED);
@@ -309,20 +317,24 @@ impl BlockCache {
     }
 
     /// Moves blocks together where free slots between them take more than their share: a slab that becomes empty
-    /// serves another size, or returns its pages. Erased files leave holes everywhere. It visits every slot.
+    /// serves another size, or returns its pages. Erased files and a lower capacity leave holes everywhere. It may visit
+    /// every slot: a tenth of a second for a gigabyte. Called ten times a second by one thread; until then blocks that
+    /// nobody asked for stay out.
     pub fn move_together(&self) {
-        self.left_apart.fetch_min(self.slack(), Ordering::Relaxed);
-        if !self.is_scattered() || self.is_moving.swap(true, Ordering::Acquire) {
+        let before = self.slack();
+        let left = self.left_apart.load(Ordering::Relaxed);
+        self.left_apart.store((left - left / FORGOTTEN_SHARE).min(before), Ordering::Relaxed);
+        if !self.is_scattered() {
             return;
         }
+        note("cache: moved together");
         self.slabs.choose_leaving();
         for shard in self.shards.iter().take_while(|_| self.slabs.has_leaving()) {
-            shard.move_together(usize::MAX);
+            shard.move_all_together();
         }
         self.slabs.let_stay();
-        note("cache: moved together");
-        self.left_apart.store(self.slack(), Ordering::Relaxed);
-        self.is_moving.store(false, Ordering::Release);
+        // Holes made meanwhile are for the next walk.
+        self.left_apart.store(self.slack().min(before), Ordering::Relaxed);
     }
 
     fn give_back(&self, bytes: usize) {
@@ -343,10 +355,10 @@ impl BlockCache {
         for shard in &self.shards {
             self.give_back(shard.erase(files));
         }
-        self.move_together();
     }
 
-    /// Changes the budget. A lower one evicts unused blocks at once.
+    /// Changes the budget. A lower one evicts unused blocks at once; the slabs of those left go with
+    /// [`BlockCache::move_together`].
     pub fn set_capacity(&self, bytes: usize) {
         self.capacity.store(bytes, Ordering::Relaxed);
         for round in 0..2 * ROUNDS {
@@ -357,8 +369,6 @@ impl BlockCache {
                 self.give_back(shard.evict(excess.div_ceil(parts)));
             }
         }
-        // What is left lies in as many slabs as before: those go back to the kernel once they are empty.
-        self.move_together();
     }
 
     /// The budget in bytes.

@@ -8,6 +8,9 @@ use super::compressed::COPY;
 use super::frame::BlockRef;
 use super::single_flight::SingleFlight;
 use crate::sync::RwLock;
+
+/// Slots that a walk visits under one hold of the lock: half a millisecond at most.
+const MOVED_AT_ONCE: usize = 1024;
 use crate::types::FileNo;
 
 /// Bytes charged for a block in addition to its frame: its slot, in a table at half load on average.
@@ -266,6 +269,14 @@ impl Shard {
         }
         drop(table);
         freed
+    }
+
+    /// Like [`Shard::move_together`], of all slots; readers come in between.
+    pub(super) fn move_all_together(&self) {
+        let slots = self.table.read().slots.len();
+        for _ in 0..slots.div_ceil(MOVED_AT_ONCE) {
+            self.move_together(MOVED_AT_ONCE);
+        }
     }
 
     /// Visits the next `steps` slots and moves unused frames out of slabs that are to leave.

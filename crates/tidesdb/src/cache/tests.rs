@@ -138,6 +138,7 @@ fn holes_of_erased_files_take_no_memory_on_top() {
     }
     for merge in 0..FILES {
         cache.erase_file(merge);
+        cache.move_together();
         let payload = vec![1; 5000 + 1000 * merge as usize];
         let before = cache.entries();
         for at in 0..4000 {
@@ -168,6 +169,7 @@ fn a_capacity_that_falls_in_steps_gives_its_memory_back() {
     for step in 0..100 {
         capacity -= 200 << 10;
         cache.set_capacity(capacity);
+        cache.move_together();
         for _ in 0..20 {
             at += 1;
             cache.insert(1, at, filled(&cache, 4000 + at as usize % 400, 0), CachePriority::High);
@@ -175,6 +177,27 @@ fn a_capacity_that_falls_in_steps_gives_its_memory_back() {
         assert!(cache.footprint() <= capacity + (3 << 20), "{step}: {} of {capacity}", cache.footprint());
     }
     assert!(cache.slab_bytes() < most - (8 << 20), "{} of {most}", cache.slab_bytes());
+}
+
+#[test]
+fn holes_around_blocks_in_use_are_closed_after_their_use() {
+    let capacity = 64 << 20;
+    let cache = BlockCache::new(capacity);
+    let fill = |from: u64| {
+        (from..from + 15_000)
+            .map(|at| cache.insert(1, at, filled(&cache, 4000, 0), CachePriority::High))
+            .step_by(40)
+            .collect::<Vec<BlockRef>>()
+    };
+    let held = fill(0);
+    cache.set_capacity(capacity / 4);
+    cache.move_together();
+    assert!(cache.footprint() > capacity / 2, "blocks in use stay where they are");
+    drop(held);
+    for _ in 0..100 {
+        cache.move_together();
+    }
+    assert!(cache.footprint() <= capacity / 4 + (2 << 20), "{}", cache.footprint());
 }
 
 #[test]

@@ -202,6 +202,7 @@ impl Step for MemoryLoop {
         if store.live.max_memory() > 0 {
             store.keep_memory_bound();
         }
+        store.cache.move_together();
         Next::WaitUntil(store.env.clock.now() + memory::INTERVAL)
     }
 

@@ -200,7 +200,6 @@ impl Store {
 
     /// Measures memory, and sets the sizes of cache and write buffers and the shortage.
     pub(crate) fn keep_memory_bound(&self) {
-        self.cache.move_together();
         // The lock table is in a heap that somebody counts.
         let memory = self.memory(0);
         let process = self.options.process.filter(|_| self.live.get().cache_grows);
