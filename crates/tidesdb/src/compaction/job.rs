@@ -66,6 +66,9 @@ pub struct Compacted {
     pub bytes_written: u64,
 }
 
+/// A level's end that is kept apart has this part of a full output: a thirty-second, a megabyte.
+const END_SHARE: u64 = 32;
+
 /// Runs a task of `family`, with inputs reserved and present in `levels`. After an error nothing is left
 /// over, and the task may run again. Errors: I/O, damage of an input (with its name), disk full,
 /// `Interrupted`.
@@ -97,6 +100,7 @@ pub fn compact(
     done.bytes_read = inputs.iter().chain(&overlaps).map(|table| table.meta().len).sum();
     let generation = inputs.iter().map(|table| table.generation).max().unwrap_or(0);
     let mut iterators: Vec<Box<dyn VersionIterator>> = Vec::new();
+    let last_of_all = inputs.iter().chain(&overlaps).max_by_key(|table| &table.meta().max_key).cloned();
     let (inputs, overlaps) = (without_expired(inputs, context.live), without_expired(overlaps, context.live));
     if task.from == 0 {
         iterators
@@ -115,6 +119,7 @@ pub fn compact(
         family,
         options: SsTableOptions::of_family(options, bottom),
         cut_at: if task.to == 0 { u64::MAX } else { target_file_size },
+        end: end_apart(levels, task, &last_of_all, target_file_size)?,
         below: LowerLevels::new(levels, task),
         grandparents: LevelCursor::new(grandparents.cloned()),
         grandparents_bytes: 0,
@@ -139,6 +144,31 @@ pub fn compact(
     }
     outputs.files.clear();
     Ok(done)
+}
+
+/// The level's last keys get a table of their own where rows are appended: the next ones of several clients begin a few
+/// rows before the last one's end, and only this table is merged with them. `last` has the greatest key of the merge.
+/// Returns its first key.
+fn end_apart(
+    levels: &FamilyLevels,
+    task: &Task,
+    last: &Option<TableHandle>,
+    target_file_size: u64,
+) -> Result<Option<Vec<u8>>> {
+    let len = (target_file_size / END_SHARE).max(1);
+    let tables = levels.level(task.to).map_or(&[][..], |level| level.tables());
+    let Some(last) = last.as_ref().filter(|last| {
+        let is_end = tables.last().is_none_or(|end| end.meta().max_key <= last.meta().max_key);
+        // Small families keep to one table.
+        let is_long = task.bytes >= 4 * len;
+        is_end && is_long && task.from == 0 && task.to > 0 && task.overlaps.len() <= 1
+    }) else {
+        return Ok(None);
+    };
+    if last.meta().len <= len {
+        return Ok(Some(last.meta().min_key.clone()));
+    }
+    last.key_at(1.0 - len as f64 / last.meta().len as f64).map(Some)
 }
 
 /// The tables to read: all of them, where no fault is planted.
@@ -228,6 +258,8 @@ struct Outputs<'a> {
     family: FamilyId,
     options: SsTableOptions,
     cut_at: u64,
+    /// The first key of the last output, if that is kept apart.
+    end: Option<Vec<u8>>,
     below: LowerLevels,
     grandparents: LevelCursor,
     /// Bytes of the grandparents passed by the open output.
@@ -270,10 +302,15 @@ impl Rewrite for Outputs<'_> {
     }
 
     fn keep(&mut self, key: &[u8], entry: Entry<'_>) -> Result<()> {
+        let ends = self.end.take_if(|end| end.as_slice() <= key).is_some();
         if let Some(output) = &self.writing {
             if key != self.last_key.as_slice() {
                 self.grandparents_bytes += self.grandparents.passed(key);
-                if output.writer.estimated_len() >= self.cut_at
+                if ends {
+                    note("merge: end kept apart");
+                }
+                if ends
+                    || output.writer.estimated_len() >= self.cut_at
                     || self.grandparents_bytes / GRANDPARENT_FACTOR > self.cut_at
                 {
                     self.end_table()?;

@@ -70,6 +70,8 @@ pub(crate) struct TestStore {
     pub stop: AtomicBool,
     /// Cancelled pairs of put and delete in compactions.
     pub cancelled: u64,
+    /// Bytes written by compactions.
+    pub written: u64,
 }
 
 pub(crate) fn open(disk: &FaultyDisk, purpose: OpenFor) -> Result<VersionSet> {
@@ -108,6 +110,7 @@ impl TestStore {
             model: BTreeMap::new(),
             stop: AtomicBool::new(false),
             cancelled: 0,
+            written: 0,
         }
     }
 
@@ -193,6 +196,7 @@ impl TestStore {
             compact(context, levels, picked.family, options, self.options.target_file_size, &picked.task)
         })?;
         self.cancelled += done.counts.cancelled;
+        self.written += done.bytes_written;
         self.versions.apply(done.edit)?;
         Ok(Some(format!("family {}: {}", picked.family, picked.task)))
     }

@@ -6,6 +6,7 @@ use rand::{Rng, SeedableRng};
 
 use super::test_store::{open, TestStore, DIR};
 use crate::io::faulty::{Crash, FaultyDisk};
+use crate::options::Compression;
 use crate::types::MAX_SEQ;
 use crate::version::OpenFor;
 
@@ -19,6 +20,27 @@ fn random_write(store: &mut TestStore, rng: &mut StdRng) {
     let value = [store.seq.to_string().into_bytes(), value].concat();
     let put = rng.gen_bool(0.75);
     store.write(family, key.as_bytes(), put.then_some(&value));
+}
+
+/// Rows of several clients: the last row but one of each run comes with the next one.
+#[test]
+fn appended_runs_are_merged_with_the_end_of_their_level_alone() {
+    let mut store = TestStore::new(FaultyDisk::new(1));
+    (store.options.target_file_size, store.options.base_level_size) = (64 << 10, 1 << 20);
+    store.family_options.compression = Compression::None;
+    let runs = 60;
+    for run in 0..runs {
+        for at in (run * 50..run * 50 + 50).filter(|at| at % 50 != 48).chain((run > 0).then(|| run * 50 - 2))
+        {
+            store.write(1, format!("{at:08}").as_bytes(), Some(&[b'v'; 100]));
+        }
+        store.seal();
+        store.flush(1).unwrap();
+        while store.compact().unwrap().is_some() {}
+    }
+    store.check("at the end");
+    let data = runs * 50 * 108;
+    assert!(store.written > data / 2 && store.written < data * 9 / 4, "{} for {data}", store.written);
 }
 
 #[test]
