@@ -227,10 +227,7 @@ mod tests {
         let releases = ["10.11.18-MariaDB", "11.8.6-MariaDB", "9.7.0"];
         let rules = Alignment::shipped().unwrap();
         for engine in Engine::ALL {
-            let mut all = vec![
-                settings::comparison(&[engine], 64, 8),
-                settings::ruled(&[settings::COMPARISON, confined::RULES], &[engine], 64, 8),
-            ];
+            let mut all = vec![settings::comparison(&[engine], 64, 8)];
             for file in ["tpcc-small-64M.cnf", "tpcc-large-16G.cnf"] {
                 let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs").join(file);
                 all.push(cnf::read(&path).unwrap().settings(engine, 1.0, 8));
@@ -254,6 +251,18 @@ mod tests {
                 let variables = settings.into_iter().map(|one| (one.name.into_owned(), one.value)).collect();
                 assert_eq!(way(name, &variables).as_deref(), Some(CACHED), "{name}: {variables:?}");
             }
+        }
+    }
+
+    #[test]
+    fn within_a_limit_each_engine_has_its_default_way() {
+        let expected =
+            [(Engine::TidesDb, None), (Engine::InnoDb, Some(DIRECT)), (Engine::RocksDb, Some(CACHED))];
+        for (engine, expected) in expected {
+            let settings = settings::ruled(&[settings::COMPARISON, confined::RULES], &[engine], 64, 8);
+            let variables = settings.into_iter().map(|one| (one.name.into_owned(), one.value)).collect();
+            let name = if engine == Engine::RocksDb { MYROCKS } else { engine.name() };
+            assert_eq!(way(name, &variables).as_deref(), expected, "{name}");
         }
     }
 

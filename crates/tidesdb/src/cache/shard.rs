@@ -8,10 +8,10 @@ use super::compressed::COPY;
 use super::frame::BlockRef;
 use super::single_flight::SingleFlight;
 use crate::sync::RwLock;
-
-/// Slots that a walk visits under one hold of the lock: half a millisecond at most.
-const MOVED_AT_ONCE: usize = 1024;
 use crate::types::FileNo;
+
+/// Slots that a walk visits under one hold of the lock: at most a megabyte of usual blocks is copied.
+const MOVED_AT_ONCE: usize = 256;
 
 /// Bytes charged for a block in addition to its frame: its slot, in a table at half load on average.
 pub(super) const ENTRY_OVERHEAD: usize = 2 * std::mem::size_of::<Option<CacheSlot>>();

@@ -69,6 +69,9 @@ pub struct Compacted {
 /// A level's end that is kept apart has this part of a full output: a thirty-second, a megabyte.
 const END_SHARE: u64 = 32;
 
+/// The table before it has this part of a full output at least.
+const LEAST_SHARE: u64 = 4;
+
 /// Runs a task of `family`, with inputs reserved and present in `levels`. After an error nothing is left
 /// over, and the task may run again. Errors: I/O, damage of an input (with its name), disk full,
 /// `Interrupted`.
@@ -159,9 +162,7 @@ fn end_apart(
     let tables = levels.level(task.to).map_or(&[][..], |level| level.tables());
     let Some(last) = last.as_ref().filter(|last| {
         let is_end = tables.last().is_none_or(|end| end.meta().max_key <= last.meta().max_key);
-        // Small families keep to one table.
-        let is_long = task.bytes >= 4 * len;
-        is_end && is_long && task.from == 0 && task.to > 0 && task.overlaps.len() <= 1
+        is_end && task.from == 0 && task.to > 0 && task.overlaps.len() <= 1
     }) else {
         return Ok(None);
     };
@@ -306,6 +307,8 @@ impl Rewrite for Outputs<'_> {
         if let Some(output) = &self.writing {
             if key != self.last_key.as_slice() {
                 self.grandparents_bytes += self.grandparents.passed(key);
+                // What is left before the end stays for good: not many small tables.
+                let ends = ends && output.writer.estimated_len() >= self.cut_at / LEAST_SHARE;
                 if ends {
                     note("merge: end kept apart");
                 }

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::segment::{file_path, log_dir, SegmentHeader, SEGMENT_HEADER};
@@ -20,6 +21,9 @@ use crate::types::{FileNo, LogSegment};
 
 /// Number of free files kept for reuse; more are removed.
 const KEEP_FREE: usize = 4;
+
+/// Files are cleared while the disk has room for so many more.
+const CLEAR_WITH_ROOM_FOR: u64 = 16;
 
 /// The files of a log directory as recovery found them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -87,7 +91,7 @@ pub(super) struct Files {
     kind: SegmentHeader,
     /// Files are cleared before they are used again. Their old pages are on the disk and no longer in memory: the kernel
     /// would read each one before a commit's bytes go into it, with the file's lock held, and all committers would wait.
-    clears: bool,
+    clears: AtomicBool,
     preparing: Mutex<Preparing>,
     state: Mutex<LogFilesState>,
 }
@@ -117,7 +121,7 @@ impl Files {
             disk,
             store,
             kind,
-            clears,
+            clears: AtomicBool::new(clears),
             // A killed process may have left files behind whose entries never became durable.
             preparing: Mutex::new(Preparing { begun: None, unsynced_entry: true, list: None }),
             state: Mutex::new(state),
@@ -164,8 +168,10 @@ impl Files {
         } else if len < size {
             file.allocate(size)?;
         }
-        if self.clears && len > 0 {
-            file.clear(size)?;
+        if len > 0 && self.clears.load(Ordering::Relaxed) && self.has_room_to_clear() {
+            // Some file systems give the blocks up and take others; one that cannot keeps the bytes.
+            let _ = file.clear(size);
+            file.allocate(size)?;
         }
         let header = SegmentHeader { id, ..self.kind };
         file.write_at(&header.encode(), 0)?;
@@ -184,6 +190,17 @@ impl Files {
         state.next_id += 1;
         state.ready.push_back(Arc::new(Segment { id, number, file }));
         Ok(true)
+    }
+
+    /// True if the disk is far from full: the room of a used file is the log's, and stays so.
+    fn has_room_to_clear(&self) -> bool {
+        let least = CLEAR_WITH_ROOM_FOR * u64::from(self.kind.size);
+        self.disk.free_space(&self.store).is_ok_and(|free| free >= least)
+    }
+
+    /// Whether files are cleared from now on.
+    pub(super) fn set_clears(&self, clears: bool) {
+        self.clears.store(clears, Ordering::Relaxed);
     }
 
     /// The ready and live segments of this epoch, oldest first.

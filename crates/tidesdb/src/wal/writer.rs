@@ -113,8 +113,7 @@ impl Wal {
         }
         env.disk.create_dir_all(&log_dir(&store))?;
         let kind = SegmentHeader { version: options.format, id: 0, epoch, size, first: first_segment };
-        // Where each commit syncs, the blocks of a file in use are cheaper: a sync of cleared ones changes the file's
-        // metadata, too, and a read for each page is little next to it.
+        // Until the first segment tells how many syncs it got.
         let clears = options.sync_mode != SyncMode::Full;
         let files = Arc::new(Files::new(env.disk.clone(), store, kind, clears, found));
         let (capacity, spare) = prepare_first_segments(&files)?;
@@ -151,6 +150,7 @@ impl Wal {
                 ticket: 0,
                 whole: start,
                 seq: 0,
+                syncs: 0,
             }),
             progress: Mutex::new(Progress { written_lsn: start, marked: start, ..Progress::default() }),
             written_lsn: AtomicU64::new(start.0),

@@ -1,6 +1,7 @@
 //! The end of the log: records become bytes in a buffer, the buffer becomes a log write of the present
 //! segment. After a full segment comes the next ready one. One thread at a time is here.
 
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::shared::Core;
@@ -15,6 +16,10 @@ use crate::wal::segment::{frame_end, record_start, Part, Seal, FRAGMENT_HEADER, 
 
 /// Stretches up to this size are written again rather than waited for.
 const SMALL: usize = if cfg!(simulation) { 2 << 10 } else { 64 << 10 };
+
+/// Syncs of a segment up to which its file is cleared before the next use: a sync of cleared blocks changes the file's
+/// metadata, too, which costs more than the reads of old ones where there are many syncs.
+const FEW_SYNCS: u64 = if cfg!(any(test, simulation)) { 2 } else { 256 };
 
 /// Initial capacity of a buffer.
 const BUFFER: usize = 512;
@@ -66,6 +71,8 @@ pub(super) struct LogEnd {
     pub(super) ticket: Ticket,
     pub(super) whole: Lsn,
     pub(super) seq: Seq,
+    /// Syncs of the log before this segment.
+    pub(super) syncs: u64,
 }
 
 impl LogEnd {
@@ -173,6 +180,9 @@ impl Core {
                 None => self.prepare(1)?,
             }
         };
+        let syncs = self.counters.syncs.load(Ordering::Relaxed);
+        self.files.set_clears(syncs - end.syncs <= FEW_SYNCS);
+        end.syncs = syncs;
         end.seal = Seal::new(next.id, self.epoch);
         end.segment = next;
         end.offset = SEGMENT_HEADER;
