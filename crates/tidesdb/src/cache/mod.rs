@@ -202,7 +202,7 @@ impl BlockCache {
                 self.give_back(self.shards[home].retire_for((file, offset), charge, most));
                 self.make_room(charge, home)
             }
-            CachePriority::NoEvict => !self.is_scattered() && self.take_free(charge).is_ok(),
+            CachePriority::NoEvict => self.has_place_for(charge) && self.take_free(charge).is_ok(),
         };
         if !room {
             return block;
@@ -224,7 +224,7 @@ impl BlockCache {
     /// the file where its readers keep stored copies.
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8], stored_len: Option<usize>) {
         // A copy of a large one costs more than it saves.
-        let fits = payload.len() <= MOST_OFFERED && !self.is_scattered();
+        let fits = payload.len() <= MOST_OFFERED && self.has_place_for(memory_of(payload.len()));
         if fits && self.bytes() + memory_of(payload.len()) <= self.room() {
             let block = FrameBuf::copy_of(&self.slabs, payload).freeze();
             if stored_len.is_some_and(|len| compressed::pays(len, payload.len())) {
@@ -314,6 +314,11 @@ impl BlockCache {
     fn is_scattered(&self) -> bool {
         let allowed = self.allowed_slack();
         self.slack() > allowed.max(self.left_apart.load(Ordering::Relaxed) + allowed / 2)
+    }
+
+    /// False if a block that nobody asked for waits until others are moved together: its slab may be a further one.
+    fn has_place_for(&self, bytes: usize) -> bool {
+        !self.is_scattered() || self.footprint() + bytes <= self.capacity()
     }
 
     /// Moves blocks together where free slots between them take more than their share: a slab that becomes empty
