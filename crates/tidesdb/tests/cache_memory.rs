@@ -47,6 +47,7 @@ fn a_cache_takes_its_size_also_when_blocks_of_other_sizes_come_or_it_shrinks() {
         assert!(cache.bytes() > CAPACITY / 2, "{} MB in use with blocks of {size} bytes", cache.bytes() / MB);
     }
     cache.set_capacity(CAPACITY / 4);
+    cache.move_together();
     let left = resident().saturating_sub(before);
     assert!(cache.bytes() > CAPACITY / 8);
     assert!(left < CAPACITY / 8 * 5, "{} MB stay of a cache that was made a quarter", left / MB);

@@ -55,6 +55,8 @@ impl Db {
         self.transactions.locks.set_max_total(store.live.lock_bound());
         store.versions.table_files().set_max_open(to.max_open_files);
         store.keep_memory_bound();
+        // A store without a memory loop gives the memory of a smaller cache back, too.
+        store.cache.move_together();
         // Wakes those who wait for a memtable's room, too.
         self.maintenance.shape_changed();
         let changes = to.changes(&before);
