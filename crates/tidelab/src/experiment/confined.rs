@@ -29,8 +29,8 @@ const STEADY_WATCHED_S: f64 = 5.0;
 /// The sizes reduced by TidesDB within its bound.
 const REDUCED: [&str; 2] = ["tidesdb_block_cache_size", "tidesdb_unified_memtable_write_buffer_size"];
 
-/// The settings of a server within a limit, with a cache of so many megabytes or, without a number, the sizes
-/// that [`sizes_itself`] chooses. TidesDB's own bound is its default, derived from the limit. It may reduce its
+/// The settings of a server within a limit, with a cache of so many megabytes or, for an engine that
+/// [`sizes_itself`], with no size. TidesDB's own bound is its default, derived from the limit. It may reduce its
 /// cache and memtable to fit; the run keeps the actual sizes.
 pub fn within_a_limit(engine: Engine, cache_mb: Option<u64>, connections: u32) -> Vec<Setting> {
     let mut all = ruled(&[COMPARISON, RULES], &[engine], cache_mb.unwrap_or_default(), connections);

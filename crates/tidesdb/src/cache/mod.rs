@@ -224,8 +224,7 @@ impl BlockCache {
     /// the file where its readers keep stored copies.
     pub fn offer(&self, file: FileNo, offset: u64, payload: &[u8], stored_len: Option<usize>) {
         // A copy of a large one costs more than it saves.
-        let fits = payload.len() <= MOST_OFFERED && self.has_place_for(memory_of(payload.len()));
-        if fits && self.bytes() + memory_of(payload.len()) <= self.room() {
+        if payload.len() <= MOST_OFFERED && self.has_place_for(memory_of(payload.len())) {
             let block = FrameBuf::copy_of(&self.slabs, payload).freeze();
             if stored_len.is_some_and(|len| compressed::pays(len, payload.len())) {
                 block.keep_after(compressed::KEPT);
@@ -316,9 +315,10 @@ impl BlockCache {
         self.slack() > allowed.max(self.left_apart.load(Ordering::Relaxed) + allowed / 2)
     }
 
-    /// False if a block that nobody asked for waits until others are moved together: its slab may be a further one.
+    /// True if there is unused room for a block that nobody asked for. Between scattered blocks it may need a further slab.
     fn has_place_for(&self, bytes: usize) -> bool {
-        !self.is_scattered() || self.footprint() + bytes <= self.capacity()
+        let has_slab = !self.is_scattered() || self.footprint() + bytes <= self.capacity();
+        has_slab && self.bytes() + bytes <= self.room()
     }
 
     /// Moves blocks together where free slots between them take more than their share: a slab that becomes empty

@@ -74,11 +74,11 @@ pub trait File: Send + Sync + fmt::Debug {
     }
     /// Reserves blocks for the first `len` bytes and makes the file at least as long, zero-filled.
     fn allocate(&self, len: u64) -> Result<()>;
-    /// Makes the first `len` bytes of a file that is as long zeros, unless that means to write them: then they stay as
-    /// they are. A later write of a part of a page finds zeros in place of bytes that the kernel would have to read.
-    fn clear(&self, len: u64) -> Result<()> {
+    /// Makes the first `len` bytes zeros, or leaves them where that means to write them; never fails. A later write of a
+    /// part of a page finds zeros in place of bytes that the kernel would have to read. Blocks may be gone afterwards, until
+    /// [`File::allocate`].
+    fn clear(&self, len: u64) {
         let _ = len;
-        Ok(())
     }
     /// Sets the length.
     fn set_len(&self, len: u64) -> Result<()>;

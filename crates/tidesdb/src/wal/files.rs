@@ -165,12 +165,12 @@ impl Files {
         let len = file.len()?;
         if len > size {
             file.set_len(size)?;
-        } else if len < size {
-            file.allocate(size)?;
         }
-        if len > 0 && self.clears.load(Ordering::Relaxed) && self.has_room_to_clear() {
-            // Some file systems give the blocks up and take others; one that cannot keeps the bytes.
-            let _ = file.clear(size);
+        let clears = len > 0 && self.clears.load(Ordering::Relaxed) && self.has_room_to_clear();
+        if clears {
+            file.clear(size);
+        }
+        if clears || len < size {
             file.allocate(size)?;
         }
         let header = SegmentHeader { id, ..self.kind };

@@ -49,6 +49,7 @@ pub fn reads_for_each(cell: &mut Cell, recording: &Series, from_s: f64, to_s: f6
     let at = recording.column("at_s").unwrap_or_default();
     let mean = |name: &str| {
         let column = recording.column(name).unwrap_or_default();
+        // A row has the second before it.
         let seconds = at.iter().zip(column).filter(|(at, _)| **at > from_s + 1.0 && **at <= to_s);
         let values: Vec<f64> = seconds.map(|(_, value)| value).filter(|value| value.is_finite()).collect();
         values.iter().sum::<f64>() / values.len() as f64

@@ -205,10 +205,9 @@ impl Conductor<'_> {
             ("transaction_written_bytes", of("written_bytes") / transactions),
         ];
         measured.cell.add(pairs);
-        if let Some(recording) = measured.telemetry.take() {
+        if let Some(recording) = &measured.telemetry {
             let begin_s = measured.warm_up.seconds;
-            reads_for_each(&mut measured.cell, &recording, begin_s, begin_s + seconds);
-            measured.telemetry = Some(recording);
+            reads_for_each(&mut measured.cell, recording, begin_s, begin_s + seconds);
         }
         measured.kept(id, &run.metrics, making)
     }

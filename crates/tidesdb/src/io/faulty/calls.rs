@@ -149,16 +149,15 @@ impl File for FaultyFile {
         Ok(())
     }
 
-    fn clear(&self, len: u64) -> Result<()> {
+    fn clear(&self, len: u64) {
         let mut state = self.state.lock();
-        state.begin_whole(Op::Allocate, &self.path)?;
+        let has_failed = state.begin_whole(Op::Allocate, &self.path).is_err();
         // Some file systems leave the bytes as they are.
-        if splitmix64(&mut state.rng) % 4 > 0 {
+        if !has_failed && splitmix64(&mut state.rng) % 4 > 0 {
             let len = len.min(state.inode(self.inode).len());
             let op = state.op();
             state.inode(self.inode).write(op, &vec![0; len as usize], 0);
         }
-        Ok(())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

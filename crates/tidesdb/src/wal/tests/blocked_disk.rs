@@ -65,8 +65,8 @@ impl File for BlockedFile {
     fn allocate(&self, len: u64) -> Result<()> {
         self.inner.allocate(len)
     }
-    fn clear(&self, len: u64) -> Result<()> {
-        self.inner.clear(len)
+    fn clear(&self, len: u64) {
+        self.inner.clear(len);
     }
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)
