@@ -17,11 +17,11 @@ use tidelab_server::workload::iibench::counts::Group as Operations;
 use tidelab_server::workload::iibench::dsn::Dsn;
 use tidelab_server::workload::iibench::queue::{self, Changes, Keys as QueueKeys, Task};
 use tidelab_server::workload::iibench::runner::Runner;
-use tidelab_server::workload::sysbench::{Extra, Load, Run as SysbenchRun, Sysbench, Target};
+use tidelab_server::workload::sysbench::{Extra, Load, Run as SysbenchRun, Sysbench, Target, Workload};
 use tidelab_server::workload::tpcc::Scale;
 
 use super::figures::{for_each, known_only, reads_for_each, RATE};
-use super::{Conductor, Family, RandomKeys};
+use super::{Conductor, Family, RandomKeys, BY_PARETO};
 use crate::experiment::iibench::cells;
 use crate::measure::check;
 use crate::measure::fatal;
@@ -124,7 +124,17 @@ impl Conductor<'_> {
         let address = Address::root(server.socket());
         let recorder = Recorder::of_server(Some(server.pid()), server.directory(), &address)?;
         let ran = match keys {
-            None => sysbench.run(engine, workload.parse()?, seed, |_| {}),
+            None => {
+                let (name, keys) = match workload.strip_suffix(BY_PARETO) {
+                    Some(name) => (name, "pareto"),
+                    None => (workload, "uniform"),
+                };
+                let script = format!("oltp_{}", name.parse::<Workload>()?);
+                let more = [format!("--rand-type={keys}")];
+                let target = Target { script: &script, database: engine.database(), engine: engine.name() };
+                let extra = Extra { options: &more, log: None };
+                sysbench.run_with(target, &format!("sysbench {workload} on {engine}"), seed, extra, |_| {})
+            }
             Some(keys) => {
                 let script = self.script()?;
                 let operation = workload.rsplit(' ').next().unwrap_or_default();

@@ -80,9 +80,15 @@ fn one() -> u64 {
 #[serde(deny_unknown_fields)]
 struct Oltp {
     workloads: Vec<Workload>,
+    /// Workloads that run with keys by Pareto, too; all others have uniform keys.
+    #[serde(default)]
+    pareto: Vec<Workload>,
     tables: u32,
     rows: u64,
 }
+
+/// The end of a workload's name where its keys are drawn by Pareto (80 % of the uses on 20 % of the keys).
+const BY_PARETO: &str = " by Pareto";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,8 +205,12 @@ impl Options {
         };
         match family {
             Family::Oltp => {
-                let asked = |w: &Workload| self.oltp.workloads.contains(w);
-                Workload::ALL.into_iter().filter(asked).map(|w| w.to_string()).collect()
+                let of = |w: Workload| {
+                    let uniform = self.oltp.workloads.contains(&w).then(|| w.to_string());
+                    let by_pareto = self.oltp.pareto.contains(&w).then(|| format!("{w}{BY_PARETO}"));
+                    uniform.into_iter().chain(by_pareto)
+                };
+                Workload::ALL.into_iter().flat_map(of).collect()
             }
             Family::Keys => of_keys(&self.keys, "random key"),
             Family::Values => of_keys(&self.values, "large value"),
@@ -568,6 +578,16 @@ mod tests {
             assert_eq!(free.len(), 8);
             assert!(free.iter().all(|g| g.cells[0].label("engine") == "TidesDB"));
             assert!(run.axes.iter().any(|axis| axis.values.contains(&NO_SIZE.to_string())));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn keys_by_pareto_make_workloads_of_their_own() {
+        let text = TEXT.replace("tables = 4", "pareto = ['read_write']\ntables = 4");
+        with(&text, |conductor, _| {
+            let names = conductor.options.workloads(Family::Oltp);
+            assert_eq!(names, ["read_write", "read_write by Pareto", "insert"]);
         })
         .unwrap();
     }
