@@ -22,6 +22,10 @@ const OFTEN: u8 = 64;
 /// two or three copies, and each of them saves a read of the disk, ten times as dear as a decompression.
 pub(super) const KEPT: u8 = 16;
 
+/// Divisor of the capacity: the cache is as good as full when no more than this part is free, an eighth. Free slots take
+/// up to half of it.
+const ROOMY_SHARE: usize = 8;
+
 /// A stored copy pays from this on: at most so many quarters of the block's memory.
 const MOST_QUARTERS: usize = 3;
 
@@ -97,9 +101,7 @@ impl BlockCache {
             return priority;
         }
         block.keep_after(KEPT);
-        if priority == CachePriority::NoEvict
-            || self.bytes() + block.footprint() + ENTRY_OVERHEAD <= self.room()
-        {
+        if priority == CachePriority::NoEvict || self.is_roomy_for(block.footprint() + ENTRY_OVERHEAD) {
             return priority;
         }
         note("cache: stored copy kept");
@@ -107,6 +109,13 @@ impl BlockCache {
         // The young block answers the reads that follow at once: a later one keeps the copy.
         self.insert(file | COPY, at, FrameBuf::copy_of(&self.slabs, stored).freeze(), CachePriority::Low);
         CachePriority::Young
+    }
+
+    /// True if nothing has to go for `charge` bytes, nor soon. In a full cache used bytes and room go up and down with
+    /// each slab that begins or ends: a block that enters in such a moment is one more without a copy.
+    fn is_roomy_for(&self, charge: usize) -> bool {
+        let capacity = self.capacity();
+        self.bytes() + charge <= capacity - capacity / ROOMY_SHARE
     }
 
     /// Uses of stored copies since the start.

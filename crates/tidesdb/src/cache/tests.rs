@@ -450,6 +450,22 @@ fn a_full_cache_takes_compressed_blocks_as_they_are_stored() {
 }
 
 #[test]
+fn a_cache_that_is_nearly_full_takes_copies() {
+    let cache = BlockCache::new(16 << 20);
+    let mut fill = 0..;
+    let mut admitted_at = |sixteenths: usize| {
+        while cache.bytes() < cache.capacity() / 16 * sixteenths {
+            let at = fill.next().unwrap_or(0) << 12;
+            cache.insert(2, at, filled(&cache, 4000, 2), CachePriority::High);
+        }
+        cache.admit((1, 0), &[7; 1500], &filled(&cache, 4000, 1), CachePriority::High)
+    };
+    assert!(admitted_at(13) == CachePriority::High && !cache.holds_stored_copy(1, 0), "with room to spare");
+    assert_eq!(admitted_at(14), CachePriority::Young, "used bytes go up and down so far in a full cache");
+    assert!(cache.holds_stored_copy(1, 0));
+}
+
+#[test]
 fn a_copy_that_is_used_often_brings_its_block_and_the_hand_counts_anew() {
     let cache = full();
     cache.admit((1, 0), &[7; 1500], &filled(&cache, 4000, 1), CachePriority::High);
