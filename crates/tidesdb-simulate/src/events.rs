@@ -173,6 +173,7 @@ const ENGINE: &[&str] = &[
     "stage: runs of a transaction, not yet logged",
     "table: block read alone after an error",
     "table: blocks read together",
+    "table: cached blocks read over",
     "table: file opened past the page cache",
     "table: shared opening",
 ];

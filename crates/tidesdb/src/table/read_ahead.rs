@@ -23,6 +23,9 @@ const KEEP: usize = 1 << 20;
 /// its end, after `LIMIT` rows.
 const FIRST_STRETCH: u64 = 32 << 10;
 
+/// The longest part of a stretch that is in the cache, in bytes.
+const MOST_READ_OVER: u64 = 16 << 10;
+
 /// The longest stretch, in bytes.
 pub(super) const LONGEST_STRETCH: u64 = 256 << 10;
 
@@ -133,7 +136,8 @@ impl ReadAhead {
     }
 
     /// The blocks to be read with the one under `index`, at `handle`: those that follow it in the scan's direction up to its
-    /// end, as far as they stand one after the other and are not cached. Damage of the index after this block ends them: the
+    /// end, as far as they stand one after the other. The last of them is not cached; cached ones between are read over: a
+    /// few of them cost less than one more request. Damage of the index after this block ends them: the
     /// scan may end before.
     pub fn stretch(
         &mut self,
@@ -157,11 +161,23 @@ impl ReadAhead {
         }
         let mut index = index.clone();
         let mut separator = Vec::new();
+        let (mut reached, mut read_over) = (handle, 0);
         while let Ok(Some(next)) = next_within(table, &mut index, end, forward, &mut separator) {
-            match stretch.joined(next).filter(|joined| joined.len <= most && table.bounded(*joined).is_ok()) {
-                Some(joined) if !table.is_cached(next) => stretch = joined,
-                _ => break,
+            match reached.joined(next).filter(|joined| joined.len <= most && table.bounded(*joined).is_ok()) {
+                Some(joined) => reached = joined,
+                None => break,
             }
+            if table.is_cached(next) {
+                read_over += next.len;
+                if read_over > MOST_READ_OVER {
+                    break;
+                }
+                continue;
+            }
+            if read_over > 0 {
+                note("table: cached blocks read over");
+            }
+            (stretch, read_over) = (reached, 0);
         }
         stretch
     }

@@ -134,6 +134,36 @@ fn a_cold_range_with_a_known_end_is_one_request_in_both_directions() {
 }
 
 #[test]
+fn a_range_with_a_cached_block_in_the_middle_is_one_request_and_ends_at_the_last_missing_one() {
+    let cold = Cold::new(false);
+    let read = |row: u64| {
+        cold.table.get(&key(row), hash_key(&key(row)), MAX_SEQ).unwrap().expect("is there");
+    };
+    let range = |forward: bool| {
+        let begin = if forward { 5_000 } else { 5_099 };
+        cold.cost(|| cold.scan(between(5_000, 5_100), begin, 100, forward))
+    };
+    let (_, whole) = range(true);
+    for forward in [true, false] {
+        cold.forget_data();
+        read(5_050);
+        assert_eq!(range(forward), (1, whole), "forward: {forward}");
+        // The end that is cached is not read.
+        cold.forget_data();
+        read(if forward { 5_099 } else { 5_000 });
+        let (reads, bytes) = range(forward);
+        assert!(reads == 1 && bytes <= whole - (3 << 10), "{forward}: {reads} requests, {bytes} of {whole}");
+        // More than a few are not read over.
+        cold.forget_data();
+        (5_020..5_120).for_each(read);
+        (5_130..5_140).for_each(read);
+        let all =
+            cold.cost(|| cold.scan(between(5_000, 5_150), if forward { 5_000 } else { 5_149 }, 150, forward));
+        assert!(all.0 >= 2 && all.1 <= 25 << 10, "{forward}: {all:?}");
+    }
+}
+
+#[test]
 fn a_scan_without_an_end_reads_little_at_first_and_long_stretches_later() {
     let cold = Cold::new(false);
     let (reads, bytes) = cold.cost(|| cold.scan(None, 5_000, 1, true));
@@ -171,14 +201,6 @@ fn a_bad_sector_costs_the_block_that_it_is_in_and_no_other() {
     // The long read fails, and the first block alone is read.
     cold.scan(between(5_000, 5_100), 5_000, 5, true);
     disk.heal();
-}
-
-#[test]
-fn read_ahead_ends_before_a_cached_block() {
-    let cold = Cold::new(false);
-    cold.table.get(&key(1_050), hash_key(&key(1_050)), MAX_SEQ).unwrap().expect("is there");
-    let (_, bytes) = cold.cost(|| cold.scan(between(1_000, 1_100), 1_000, 40, true));
-    assert!(bytes < 14 << 10, "{bytes} bytes");
 }
 
 #[test]
