@@ -152,7 +152,8 @@ test: test-setup test-engine lint-short simulate test-sort test-index-kind test-
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
-	@scripts/setup/packages.sh gnupg python3 dpkg-dev cmake patchelf gcc
+	@scripts/setup/packages.sh gnupg python3 dpkg-dev patchelf gcc
+	@scripts/setup/packages.sh generating
 	@python3 scripts/test/setup/run.py $(TESTS)
 
 test-engine: setup ## the tests of the engine, the C interface and the laboratory

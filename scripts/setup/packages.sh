@@ -1,6 +1,7 @@
 #!/bin/bash
 # packages.sh PACKAGE...: what only some targets need, by the system's own apt. Installs only what is missing; needs root
 # or sudo only then.
+# packages.sh generating: what a server without packages of its headers needs, as `make setup` would install it.
 # packages.sh browser: Debian's Chromium and Node, and a font, which look at the report's pages in `make test-report`.
 # packages.sh galera: Galera's provider for `make test-galera`; prints the path of the library. It knows no server's
 #   version: the system's own serves the servers of both releases.
@@ -139,6 +140,7 @@ install_named() {
   mkdir -p "$LOGS"
   case $1 in
     browser | galera) "install_$1" ;;
+    generating) install_missing generating "${GENERATING_PACKAGES[@]}" ;;
     promtool) unpack_promtool "$2" ;;
     rocksdb) install_rocksdb "${2:-debian}" ;;
     *) install_missing "$1" "$@" ;;
