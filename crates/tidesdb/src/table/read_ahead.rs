@@ -23,7 +23,7 @@ const KEEP: usize = 1 << 20;
 /// its end, after `LIMIT` rows.
 const FIRST_STRETCH: u64 = 32 << 10;
 
-/// The longest part of a stretch that is in the cache, in bytes.
+/// The longest run of cached blocks that a stretch reads over, in bytes.
 const MOST_READ_OVER: u64 = 16 << 10;
 
 /// The longest stretch, in bytes.
