@@ -137,8 +137,7 @@ impl ReadAhead {
 
     /// The blocks to be read with the one under `index`, at `handle`: those that follow it in the scan's direction up to its
     /// end, as far as they stand one after the other. The last of them is not cached; cached ones between are read over: a
-    /// few of them cost less than one more request. Damage of the index after this block ends them: the
-    /// scan may end before.
+    /// few of them cost less than one more request. Damage of the index after this block ends them: the scan may end before.
     pub fn stretch(
         &mut self,
         table: &SsTable,

@@ -123,36 +123,31 @@ impl Conductor<'_> {
             Sysbench { socket: server.socket(), server: server.pid(), load, interrupt: self.paths.interrupt };
         let address = Address::root(server.socket());
         let recorder = Recorder::of_server(Some(server.pid()), server.directory(), &address)?;
-        let ran = match keys {
+        let (script, what, more) = match keys {
             None => {
                 let (name, keys) = match workload.strip_suffix(BY_PARETO) {
                     Some(name) => (name, "pareto"),
                     None => (workload, "uniform"),
                 };
                 let script = format!("oltp_{}", name.parse::<Workload>()?);
-                let more = [format!("--rand-type={keys}")];
-                let target = Target { script: &script, database: engine.database(), engine: engine.name() };
-                let extra = Extra { options: &more, log: None };
-                sysbench.run_with(target, &format!("sysbench {workload} on {engine}"), seed, extra, |_| {})
+                let what = format!("sysbench {workload} on {engine}");
+                (script, what, vec![format!("--rand-type={keys}")])
             }
             Some(keys) => {
-                let script = self.script()?;
                 let operation = workload.rsplit(' ').next().unwrap_or_default();
-                let more = [
+                let more = vec![
                     value_option(keys),
                     format!("--op={operation}"),
                     // A new key that is there already is drawn anew.
                     "--mysql-ignore-errors=1213,1020,1205,1062".to_string(),
                 ];
-                let target = Target {
-                    script: &script.to_string_lossy(),
-                    database: engine.database(),
-                    engine: engine.name(),
-                };
-                let extra = Extra { options: &more, log: None };
-                sysbench.run_with(target, &format!("{workload} on {engine}"), seed, extra, |_| {})
+                let script = self.script()?.to_string_lossy().into_owned();
+                (script, format!("{workload} on {engine}"), more)
             }
         };
+        let target = Target { script: &script, database: engine.database(), engine: engine.name() };
+        let extra = Extra { options: &more, log: None };
+        let ran = sysbench.run_with(target, &what, seed, extra, |_| {});
         let telemetry = recorder.stop().series;
         let ran = ran?;
         idle::wait(server.pid(), self.settle(), self.paths.interrupt)?;
