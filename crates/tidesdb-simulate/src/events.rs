@@ -174,6 +174,8 @@ const ENGINE: &[&str] = &[
     "table: block read alone after an error",
     "table: blocks read together",
     "table: cached blocks read over",
+    "table: filter asked",
+    "table: filter no longer asked",
     "table: file opened past the page cache",
     "table: shared opening",
 ];

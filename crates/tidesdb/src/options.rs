@@ -293,9 +293,10 @@ pub struct FamilyOptions {
     pub compression: Compression,
     /// Uncompressed size of a data block in bytes.
     pub block_size: u32,
-    /// Builds Bloom filters.
+    /// Builds Bloom filters, which answer for whole keys. Lookups ask them only where that pays, so an unused one costs a byte
+    /// or two a key on disk.
     pub bloom_filter: bool,
-    /// False-positive rate of the filters above the last level, per 10,000 (1..=10000).
+    /// False-positive rate of the filters, per 10,000 (1..=10000). With a key prefix those of the last level have a higher one.
     pub bloom_fpr: u32,
     /// Length in bytes of the key prefix added to the filter besides whole keys; 0: none. Scans within one
     /// such prefix then skip runs without it (an index column's encoded length).

@@ -188,7 +188,8 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
                            ? static_cast<uint8_t>(TIDESDB_SYNC_DEFAULT)
                            : static_cast<uint8_t>(table->sync_mode);
   if (table->sync_mode == TIDESDB_SYNC_INTERVAL) options->sync_interval_us = table->sync_interval_us;
-  options->bloom_filter = table->bloom_filter;
+  /* A filter answers for whole keys: nobody looks for one in an index with duplicates. */
+  options->bloom_filter = table->bloom_filter && (!key || key->flags & HA_NOSAME);
   options->use_btree = table->use_btree || (key && key->option_struct && key->option_struct->use_btree);
   options->bloom_fpr = static_cast<uint32_t>(table->bloom_fpr);
   options->l0_compaction_trigger = static_cast<uint32_t>(table->l1_file_count_trigger);

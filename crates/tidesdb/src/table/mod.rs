@@ -13,6 +13,7 @@ mod data_block;
 mod dump;
 mod estimate;
 mod filter;
+mod filter_benefit;
 mod footer;
 mod index;
 mod iterator;
@@ -78,29 +79,24 @@ const BOTTOM_BITS: u32 = 4;
 
 impl SsTableOptions {
     /// The table options of a family for its last level (`bottom`) or for a level above. The last level has
-    /// the most keys, and most reads end there anyway. It therefore has no filter, or few bits if prefixes
-    /// are filtered.
+    /// the most keys, and few bits where prefixes are filtered.
     pub fn of_family(family: &FamilyOptions, bottom: bool) -> SsTableOptions {
-        let bits_per_key = match (family.bloom_filter, bottom) {
-            (false, _) => 0,
-            (true, false) => bits_per_key(family.bloom_fpr),
-            (true, true) if family.prefix_len > 0 => BOTTOM_BITS.min(bits_per_key(family.bloom_fpr)),
-            (true, true) => 0,
-        };
+        let bits = if family.bloom_filter { bits_per_key(family.bloom_fpr) } else { 0 };
         SsTableOptions {
             compression: family.compression,
             block_size: family.block_size,
-            bits_per_key,
+            bits_per_key: if bottom && family.prefix_len > 0 { BOTTOM_BITS.min(bits) } else { bits },
             prefix_len: family.prefix_len,
             use_btree: family.use_btree,
         }
     }
-}
 
-impl SsTableOptions {
-    /// True if a table with these options equals one written under `family` now, at some level.
+    /// True if a table with these options equals one written under `family` now, at some level. One without a filter
+    /// does: earlier releases gave the last level none.
     pub fn are_of(&self, family: &FamilyOptions) -> bool {
-        [true, false].into_iter().any(|bottom| SsTableOptions::of_family(family, bottom) == *self)
+        let now = [true, false].map(|bottom| SsTableOptions::of_family(family, bottom));
+        let unfiltered = SsTableOptions { bits_per_key: 0, ..now[0].clone() };
+        now.contains(self) || *self == unfiltered
     }
 }
 

@@ -56,19 +56,32 @@ impl SsTable {
         }
         let Some(snapshot) = self.stored_snapshot(snapshot) else { return Ok(None) };
         let opened = self.opened()?;
-        if opened.footer.filter_layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
+        let layout = opened.footer.filter_layout;
+        let benefit = &opened.filter_benefit;
+        let asked = layout != FilterLayout::None && benefit.asks();
+        if asked && layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
+            benefit.note_absent();
             return Ok(None);
         }
-        match self.find_data_block(opened, key, hash)? {
-            Some(handle) => self.get_in_block(handle, key, snapshot),
-            None => Ok(None),
+        let block = self.find_data_block(opened, key, asked.then_some(hash))?;
+        let found = match block {
+            Some(handle) => self.get_in_block(handle, key, snapshot)?,
+            None => None,
+        };
+        if layout != FilterLayout::None {
+            match found {
+                Some(_) => benefit.note_found(),
+                None if !asked || block.is_none() => benefit.note_absent(),
+                None => {}
+            }
         }
+        Ok(found)
     }
 
-    /// The only data block in which `key` can begin. `None`: a partition's filter rules the key out, or the
-    /// index ends before it.
+    /// The only data block in which `key` can begin. `None`: the filter of a partition rules the key's `hash` out, or the
+    /// index ends before it. Without a hash no filter is asked.
     #[inline]
-    fn find_data_block(&self, opened: &Opened, key: &[u8], hash: u64) -> Result<Option<BlockHandle>> {
+    fn find_data_block(&self, opened: &Opened, key: &[u8], hash: Option<u64>) -> Result<Option<BlockHandle>> {
         let held;
         let top = match &opened.top {
             Some(top) => top,
@@ -88,10 +101,10 @@ impl SsTable {
         if opened.footer.index_levels == 1 {
             return Ok(Some(entry.block));
         }
-        if opened.footer.filter_layout == FilterLayout::Partitioned
-            && !self.passes_partition_filter(&index, top_at, (after, end), hash)?
-        {
-            return Ok(None);
+        if let Some(hash) = hash.filter(|_| opened.footer.filter_layout == FilterLayout::Partitioned) {
+            if !self.passes_partition_filter(&index, top_at, (after, end), hash)? {
+                return Ok(None);
+            }
         }
         self.find_in_index_partition(entry.block, key).map(Some)
     }

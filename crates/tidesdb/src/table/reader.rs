@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::filter::{self, hash_prefix};
+use super::filter_benefit::FilterBenefit;
 use super::footer::{FilterLayout, Footer, FOOTER_LEN, MAX_FOOTER_LEN};
 use super::index::{partition_filter, IndexEntry};
 use super::keyed_block::KeyedBlock;
@@ -30,9 +31,10 @@ pub(super) struct Opened {
     pub properties: Properties,
     /// The uppermost index block, unless it is read through the cache.
     pub top: Option<BlockRef>,
-    /// The filter of the whole table, if it has one and the cache has room for it.
-    filter: Option<BlockRef>,
-    _reservations: Vec<Reservation>,
+    _reservation: Option<Reservation>,
+    /// The filter of the whole table, with its memory; read when it is first asked. `None`: the cache has no room for it.
+    filter: OnceLock<Option<(BlockRef, Reservation)>>,
+    pub filter_benefit: FilterBenefit,
 }
 
 /// A table in a table file, shared by its readers. It reads nothing until the first lookup that the key
@@ -168,14 +170,29 @@ impl SsTable {
     /// False if the filter of the whole table rules the hash out.
     pub(super) fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
         let handle = opened.footer.filter;
-        let passes = match &opened.filter {
-            Some(filter) => filter::may_contain(filter, hash),
+        let resident = match opened.filter.get() {
+            Some(resident) => resident,
+            None => self.keep_filter(opened)?,
+        };
+        let passes = match resident {
+            Some((filter, _)) => filter::may_contain(filter, hash),
             None => {
                 let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
                 filter::may_contain(&filter, hash)
             }
         };
         passes.map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// Reads the filter of the whole table, to stay in memory if the cache has room for it.
+    #[cold]
+    fn keep_filter<'t>(&self, opened: &'t Opened) -> Result<&'t Option<(BlockRef, Reservation)>> {
+        let handle = opened.footer.filter;
+        let resident = match self.cache.reserve(self.bounded(handle)?) {
+            Some(reservation) => Some((self.load(handle, BlockKind::Filter, None)?, reservation)),
+            None => None,
+        };
+        Ok(opened.filter.get_or_init(|| resident))
     }
 
     /// False if the key range or a filter of the whole table rule `key` out.
@@ -370,24 +387,20 @@ impl SsTable {
     fn read_tail(&self) -> Result<&Opened> {
         let end = self.read_end()?;
         let footer = &end.footer;
-        let mut reservations = Vec::new();
-        let mut resident = |handle: BlockHandle, kind| -> Result<Option<BlockRef>> {
-            let bytes = usize::try_from(handle.len).unwrap_or(usize::MAX);
-            let Some(reservation) = self.cache.reserve(bytes) else { return Ok(None) };
-            let block = self.block_at_end(&end, handle, kind)?;
-            reservations.push(reservation);
-            Ok(Some(block))
+        let top_len = usize::try_from(footer.top.len).unwrap_or(usize::MAX);
+        let reservation = if footer.top_in_cache { None } else { self.cache.reserve(top_len) };
+        let top = match reservation {
+            Some(_) => Some(self.block_at_end(&end, footer.top, top_kind(footer))?),
+            None => None,
         };
-        let top = match footer.top_in_cache {
-            true => None,
-            false => resident(footer.top, top_kind(footer))?,
+        let opened = Opened {
+            footer: end.footer,
+            properties: end.properties,
+            top,
+            _reservation: reservation,
+            filter: OnceLock::new(),
+            filter_benefit: FilterBenefit::default(),
         };
-        let filter = match footer.filter_layout {
-            FilterLayout::Whole => resident(footer.filter, BlockKind::Filter)?,
-            FilterLayout::None | FilterLayout::Partitioned => None,
-        };
-        let (footer, properties) = (end.footer, end.properties);
-        let opened = Opened { footer, properties, top, filter, _reservations: reservations };
         Ok(self.opened.get_or_init(|| Box::new(opened)))
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+mod asked_filters;
 mod formats;
 mod read_ahead;
 mod stored_copies;

@@ -1,0 +1,47 @@
+//! Lookups with and without a look into filters.
+
+use super::*;
+
+/// Lookups of present keys read no filter. The first absent key makes the next ones ask, until many present keys in a row.
+#[test]
+fn lookups_ask_a_filter_where_it_pays() {
+    let mut model = Model::new();
+    for i in 0..300_000u64 {
+        model.insert(((2 * i).to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![1; 20]));
+    }
+    let options = SsTableOptions { bits_per_key: 10, ..SsTableOptions::default() };
+    let store = Store::new(64 << 20);
+    let table = store.open(store.write(0, &options, &model).unwrap());
+    // An index partition, perhaps the partition's filter, and a data block.
+    let looked_up = |key: u64| {
+        let (key, before) = (key.to_be_bytes(), store.cache.hits() + store.cache.misses());
+        let found = table.get(&key, hash_key(&key), MAX_SEQ).unwrap();
+        (found.is_some(), store.cache.hits() + store.cache.misses() - before)
+    };
+    assert_eq!(looked_up(2_000), (true, 2));
+    assert_eq!(looked_up(2_001), (false, 2), "nothing speaks for the filter yet");
+    let past = (1..1_000).filter(|i| looked_up(2 * i + 1).1 > 1).count();
+    assert!(past < 30, "{past} of 1,000 absent keys went past the filter");
+    assert_eq!(looked_up(2_000), (true, 3));
+    let found: Vec<u64> = (1..200).map(|i| looked_up(2 * i).1).collect();
+    assert_eq!((found[0], found[198]), (3, 2), "{found:?}");
+}
+
+/// A filter for the whole table is read at the first lookup with a question for it, and stays.
+#[test]
+fn the_filter_of_a_small_table_is_read_when_it_is_asked() {
+    let mut model = Model::new();
+    for i in 0..20_000u64 {
+        model.insert(((2 * i).to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![1; 20]));
+    }
+    let store = Store::new(64 << 20);
+    let table = store.open(store.write(0, &SsTableOptions::default(), &model).unwrap());
+    let get = |key: u64| table.get(&key.to_be_bytes(), hash_key(&key.to_be_bytes()), MAX_SEQ).unwrap();
+    assert!(get(2_000).is_some());
+    let without = store.cache.resident_bytes();
+    (0..3).for_each(|i| assert!(get(2_001 + 2 * i).is_none()));
+    let with = store.cache.resident_bytes();
+    assert!(with >= without + 20_000, "{without} and {with} bytes");
+    assert!(get(2_007).is_none());
+    assert_eq!(store.cache.resident_bytes(), with);
+}
