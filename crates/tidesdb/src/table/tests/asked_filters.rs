@@ -1,6 +1,7 @@
 //! Lookups with and without a look into filters.
 
 use super::*;
+use crate::options::FamilyOptions;
 
 /// Lookups of present keys read no filter. The first absent key makes the next ones ask, until many present keys in a row.
 #[test]
@@ -44,4 +45,19 @@ fn the_filter_of_a_small_table_is_read_when_it_is_asked() {
     assert!(with >= without + 20_000, "{without} and {with} bytes");
     assert!(get(2_007).is_none());
     assert_eq!(store.cache.resident_bytes(), with);
+}
+
+/// Earlier releases gave the last level no filters. Their tables are not to be rewritten for it.
+#[test]
+fn a_table_without_a_filter_has_the_present_form() {
+    for prefix_len in [0, 8] {
+        let family = FamilyOptions { prefix_len, ..FamilyOptions::default() };
+        let of = |bottom| SsTableOptions::of_family(&family, bottom);
+        assert!(of(true).bits_per_key > 0);
+        for bits_per_key in [of(false).bits_per_key, of(true).bits_per_key, 0] {
+            assert!(SsTableOptions { bits_per_key, ..of(true) }.are_of(&family));
+        }
+        assert!(!SsTableOptions { bits_per_key: 30, ..of(true) }.are_of(&family));
+        assert!(!SsTableOptions { block_size: 1 << 20, bits_per_key: 0, ..of(true) }.are_of(&family));
+    }
 }
