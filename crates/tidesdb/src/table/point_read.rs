@@ -70,7 +70,8 @@ impl SsTable {
         };
         if layout != FilterLayout::None {
             match found {
-                Some(_) => benefit.note_found(),
+                Some(_) if benefit.note_found(hash) => self.forget_filter(opened),
+                Some(_) => {}
                 None if !asked || block.is_none() => benefit.note_absent(),
                 None => {}
             }

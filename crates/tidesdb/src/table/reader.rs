@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
+
 use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::filter::{self, hash_prefix};
 use super::filter_benefit::FilterBenefit;
@@ -18,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::io::{AlignedBuffer, File};
 use crate::iter::KeyRange;
 use crate::options::FamilyOptions;
-use crate::sync::note;
+use crate::sync::{note, Mutex};
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq, MAX_SEQ};
 
@@ -32,9 +34,17 @@ pub(super) struct Opened {
     /// The uppermost index block, unless it is read through the cache.
     pub top: Option<BlockRef>,
     _reservation: Option<Reservation>,
-    /// The filter of the whole table, with its memory; read when it is first asked. `None`: the cache has no room for it.
-    filter: OnceLock<Option<(BlockRef, Reservation)>>,
+    /// The filter of the whole table while lookups ask it, if the cache has room for it.
+    filter: ArcSwapOption<KeptFilter>,
+    /// Held by the thread that reads it.
+    reading_filter: Mutex<()>,
     pub filter_benefit: FilterBenefit,
+}
+
+/// A filter in memory of its own.
+struct KeptFilter {
+    payload: BlockRef,
+    _reservation: Reservation,
 }
 
 /// A table in a table file, shared by its readers. It reads nothing until the first lookup that the key
@@ -167,32 +177,42 @@ impl SsTable {
             && range.upper.as_ref().is_none_or(|upper| *upper > self.meta.min_key)
     }
 
-    /// False if the filter of the whole table rules the hash out.
+    /// False if the filter of the whole table rules the hash out. True also while another thread reads the filter.
     pub(super) fn passes_whole_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
-        let handle = opened.footer.filter;
-        let resident = match opened.filter.get() {
-            Some(resident) => resident,
-            None => self.keep_filter(opened)?,
-        };
-        let passes = match resident {
-            Some((filter, _)) => filter::may_contain(filter, hash),
-            None => {
-                let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
-                filter::may_contain(&filter, hash)
-            }
-        };
-        passes.map_err(|damage| self.damage(handle, damage))
+        match &*opened.filter.load() {
+            Some(filter) => self.may_contain_hash(&filter.payload, opened.footer.filter, hash),
+            None => self.passes_missing_filter(opened, hash),
+        }
     }
 
-    /// Reads the filter of the whole table, to stay in memory if the cache has room for it.
+    /// The same for a filter that is not in memory. It stays there until [`SsTable::forget_filter`], if the cache has room for
+    /// it; else it comes through the cache each time.
     #[cold]
-    fn keep_filter<'t>(&self, opened: &'t Opened) -> Result<&'t Option<(BlockRef, Reservation)>> {
+    fn passes_missing_filter(&self, opened: &Opened, hash: u64) -> Result<bool> {
         let handle = opened.footer.filter;
-        let resident = match self.cache.reserve(self.bounded(handle)?) {
-            Some(reservation) => Some((self.load(handle, BlockKind::Filter, None)?, reservation)),
-            None => None,
+        // All clients of a cold table come here at once: one of them reads, and the others have their block sooner.
+        let Some(_alone) = opened.reading_filter.try_lock() else { return Ok(true) };
+        let Some(reservation) = self.cache.reserve(self.bounded(handle)?) else {
+            let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
+            return self.may_contain_hash(&filter, handle, hash);
         };
-        Ok(opened.filter.get_or_init(|| resident))
+        // Not the cache's own copy, if it has one: a block in use is never evicted.
+        let payload = self.or_mirror(self.read_uncached(handle, BlockKind::Filter), |mirror| {
+            mirror.read_uncached(handle, BlockKind::Filter)
+        })?;
+        let passes = self.may_contain_hash(&payload, handle, hash)?;
+        opened.filter.store(Some(Arc::new(KeptFilter { payload, _reservation: reservation })));
+        Ok(passes)
+    }
+
+    fn may_contain_hash(&self, filter: &[u8], handle: BlockHandle, hash: u64) -> Result<bool> {
+        filter::may_contain(filter, hash).map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// Gives the memory of the whole table's filter back: lookups ask it no longer.
+    #[cold]
+    pub(super) fn forget_filter(&self, opened: &Opened) {
+        opened.filter.store(None);
     }
 
     /// False if the key range or a filter of the whole table rule `key` out.
@@ -398,7 +418,8 @@ impl SsTable {
             properties: end.properties,
             top,
             _reservation: reservation,
-            filter: OnceLock::new(),
+            filter: ArcSwapOption::empty(),
+            reading_filter: Mutex::default(),
             filter_benefit: FilterBenefit::default(),
         };
         Ok(self.opened.get_or_init(|| Box::new(opened)))

@@ -1,7 +1,9 @@
 //! Lookups with and without a look into filters.
 
 use super::*;
+use crate::cache::CachePriority;
 use crate::options::FamilyOptions;
+use crate::table::block::{BlockHandle, BlockKind};
 
 /// Lookups of present keys read no filter. The first absent key makes the next ones ask, until many present keys in a row.
 #[test]
@@ -24,13 +26,15 @@ fn lookups_ask_a_filter_where_it_pays() {
     let past = (1..1_000).filter(|i| looked_up(2 * i + 1).1 > 1).count();
     assert!(past < 30, "{past} of 1,000 absent keys went past the filter");
     assert_eq!(looked_up(2_000), (true, 3));
-    let found: Vec<u64> = (1..200).map(|i| looked_up(2 * i).1).collect();
-    assert_eq!((found[0], found[198]), (3, 2), "{found:?}");
+    let found: Vec<u64> = (1..2_000).map(|i| looked_up(2 * i).1).collect();
+    assert_eq!((found[0], found[1_998]), (3, 2));
+    assert!(found.is_sorted_by(|earlier, later| earlier >= later), "{found:?}");
 }
 
-/// A filter for the whole table is read at the first lookup with a question for it, and stays.
+/// A filter for the whole table is read at the first lookup with a question for it. It stays until no lookup asks it, and is not
+/// the cache's own copy of it, which is to be evicted like other blocks.
 #[test]
-fn the_filter_of_a_small_table_is_read_when_it_is_asked() {
+fn the_filter_of_a_small_table_is_in_memory_while_it_is_asked() {
     let mut model = Model::new();
     for i in 0..20_000u64 {
         model.insert(((2 * i).to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![1; 20]));
@@ -38,6 +42,8 @@ fn the_filter_of_a_small_table_is_read_when_it_is_asked() {
     let store = Store::new(64 << 20);
     let table = store.open(store.write(0, &SsTableOptions::default(), &model).unwrap());
     let get = |key: u64| table.get(&key.to_be_bytes(), hash_key(&key.to_be_bytes()), MAX_SEQ).unwrap();
+    let (offset, len) = table.facts().unwrap().filter_at;
+    drop(table.load(BlockHandle { offset, len }, BlockKind::Filter, Some(CachePriority::High)).unwrap());
     assert!(get(2_000).is_some());
     let without = store.cache.resident_bytes();
     (0..3).for_each(|i| assert!(get(2_001 + 2 * i).is_none()));
@@ -45,6 +51,10 @@ fn the_filter_of_a_small_table_is_read_when_it_is_asked() {
     assert!(with >= without + 20_000, "{without} and {with} bytes");
     assert!(get(2_007).is_none());
     assert_eq!(store.cache.resident_bytes(), with);
+    store.cache.set_capacity(0);
+    assert_eq!(store.cache.entries(), 0, "no block of the cache is in use");
+    (0..2_000).for_each(|i| assert!(get(2 * i).is_some()));
+    assert_eq!(store.cache.resident_bytes(), without);
 }
 
 /// Earlier releases gave the last level no filters. Their tables are not to be rewritten for it.

@@ -12,6 +12,7 @@ use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::{InternalIterator, VersionIterator};
 use crate::lock::LockOwner;
 use crate::mutant::{self, Mutant};
+use crate::options::FamilyOptions;
 use crate::store::Store;
 use crate::sync::note;
 use crate::table::{hash_key, Hit, SsTableMeta, SsTableOptions};
@@ -382,9 +383,11 @@ pub(super) fn version_iters<'a>(
     runs.iter().rev().filter_map(iter).collect()
 }
 
-/// The options of a run's table: those of level 0, its possible destination.
+/// The options of a run's table: those of level 0, its possible destination, and a filter in any case. Other transactions look
+/// for the key of each of their entries in it, to find who locks it.
 pub(super) fn table_options(store: &Store, family: FamilyId) -> SsTableOptions {
-    SsTableOptions::of_family(&store.family_options(family).unwrap_or_default(), false)
+    let options = store.family_options(family).unwrap_or_default();
+    SsTableOptions::of_family(&FamilyOptions { bloom_filter: true, ..options }, false)
 }
 
 /// Numbers entries for [`TableFiles::copy`] by `number`, and checks the kill flag now and then.
