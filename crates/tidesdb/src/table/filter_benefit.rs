@@ -54,6 +54,12 @@ impl FilterBenefit {
         hash % COUNTED == 0 && self.set(|score| score.saturating_sub(1)) == Some(false)
     }
 
+    /// Lookups do not ask from now on, until many keys in a row are absent: the filter cannot be read.
+    #[cold]
+    pub(super) fn give_up(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// Writes changes alone: the score of a table with lookups of one kind stays in all processors' caches. Returns whether
     /// lookups ask, if that has changed.
     #[inline]

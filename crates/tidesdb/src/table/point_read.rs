@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use super::block::{BlockHandle, BlockKind, DecodeError};
 use super::data_block::{find_version, CONTINUED};
-use super::filter;
 use super::footer::FilterLayout;
 use super::index::{partition_filter, IndexEntry};
 use super::iterator::IndexCursor;
@@ -59,9 +58,12 @@ impl SsTable {
         let layout = opened.footer.filter_layout;
         let benefit = &opened.filter_benefit;
         let asked = layout != FilterLayout::None && benefit.asks();
-        if asked && layout == FilterLayout::Whole && !self.passes_whole_filter(opened, hash)? {
-            benefit.note_absent();
-            return Ok(None);
+        if asked && layout == FilterLayout::Whole {
+            let answer = self.passes_whole_filter(opened, hash);
+            if !self.or_perhaps(opened, answer) {
+                benefit.note_absent();
+                return Ok(None);
+            }
         }
         let block = self.find_data_block(opened, key, asked.then_some(hash))?;
         let found = match block {
@@ -103,7 +105,8 @@ impl SsTable {
             return Ok(Some(entry.block));
         }
         if let Some(hash) = hash.filter(|_| opened.footer.filter_layout == FilterLayout::Partitioned) {
-            if !self.passes_partition_filter(&index, top_at, (after, end), hash)? {
+            let answer = self.passes_partition_filter(&index, top_at, (after, end), hash);
+            if !self.or_perhaps(opened, answer) {
                 return Ok(None);
             }
         }
@@ -123,7 +126,7 @@ impl SsTable {
         let handle = partition_filter(top, after, end).map_err(|damage| self.damage(top_at, damage))?;
         let Some(handle) = handle else { return Ok(true) };
         let filter = self.load(handle, BlockKind::Filter, PRIORITY)?;
-        filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))
+        self.may_contain_hash(&filter, handle, hash)
     }
 
     /// The data block for `key` in the index partition at `handle`, a partition with a separator not before

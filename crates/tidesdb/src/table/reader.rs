@@ -205,8 +205,20 @@ impl SsTable {
         Ok(passes)
     }
 
-    fn may_contain_hash(&self, filter: &[u8], handle: BlockHandle, hash: u64) -> Result<bool> {
+    /// False if the filter at `handle` rules the hash out.
+    #[inline]
+    pub(super) fn may_contain_hash(&self, filter: &[u8], handle: BlockHandle, hash: u64) -> Result<bool> {
         filter::may_contain(filter, hash).map_err(|damage| self.damage(handle, damage))
+    }
+
+    /// A filter's answer to a lookup, and "perhaps" of one that cannot be read: the data block may be in the cache, or elsewhere on
+    /// the disk. CHECK TABLE reports it.
+    #[inline]
+    pub(super) fn or_perhaps(&self, opened: &Opened, answer: Result<bool>) -> bool {
+        answer.unwrap_or_else(|_| {
+            opened.filter_benefit.give_up();
+            true
+        })
     }
 
     /// Gives the memory of the whole table's filter back: lookups ask it no longer.
@@ -259,7 +271,7 @@ impl SsTable {
             let (_, after, end) = IndexEntry::read(&index, at).map_err(ask)?;
             let Some(handle) = partition_filter(&index, after, end).map_err(ask)? else { return Ok(true) };
             let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
-            if filter::may_contain(&filter, hash).map_err(|damage| self.damage(handle, damage))? {
+            if self.may_contain_hash(&filter, handle, hash)? {
                 return Ok(true);
             }
             index.read_key(at, &mut separator, false).map_err(ask)?;

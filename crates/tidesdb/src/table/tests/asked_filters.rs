@@ -57,6 +57,30 @@ fn the_filter_of_a_small_table_is_in_memory_while_it_is_asked() {
     assert_eq!(store.cache.resident_bytes(), without);
 }
 
+/// A filter that cannot be read answers "perhaps": the lookup goes on to the data block.
+#[test]
+fn a_lookup_does_without_a_filter_that_cannot_be_read() {
+    for rows in [20_000, 300_000u64] {
+        let mut model = Model::new();
+        for i in 0..rows {
+            model.insert(((2 * i).to_be_bytes().to_vec(), Reverse(1)), (Kind::PUT, vec![1; 20]));
+        }
+        let store = Store::new(64 << 20);
+        let table = store.open(store.write(0, &SsTableOptions::default(), &model).unwrap());
+        let get = |key: u64| table.get(&key.to_be_bytes(), hash_key(&key.to_be_bytes()), MAX_SEQ);
+        assert!(get(2_000).unwrap().is_some() && get(2_001).unwrap().is_none());
+        let file = store.file();
+        let whole = file.bytes.read().clone();
+        file.bytes.write().clear();
+        for key in 0..4 {
+            assert!(get(2_001 + 2 * key % 4).unwrap().is_none());
+        }
+        assert!(get(2_000).unwrap().is_some());
+        *file.bytes.write() = whole;
+        (0..100).for_each(|i| assert!(get(2_001 + 2 * i).unwrap().is_none()));
+    }
+}
+
 /// Earlier releases gave the last level no filters. Their tables are not to be rewritten for it.
 #[test]
 fn a_table_without_a_filter_has_the_present_form() {
