@@ -105,28 +105,29 @@ impl SsTable {
             return Ok(Some(entry.block));
         }
         if let Some(hash) = hash.filter(|_| opened.footer.filter_layout == FilterLayout::Partitioned) {
-            let answer = self.passes_partition_filter(&index, top_at, (after, end), hash);
-            if !self.or_perhaps(opened, answer) {
+            if !self.passes_partition_filter(opened, &index, (after, end), hash)? {
                 return Ok(None);
             }
         }
         self.find_in_index_partition(entry.block, key).map(Some)
     }
 
-    /// False if a partition's filter rules the hash out. `after..end` is the filter's handle in the top
-    /// index's entry.
+    /// False if a partition's filter rules the hash out. `after..end` is the filter's handle in the entry of the top
+    /// index, `top`.
     #[inline]
     fn passes_partition_filter(
         &self,
+        opened: &Opened,
         top: &KeyedBlock<'_>,
-        top_at: BlockHandle,
         (after, end): (usize, usize),
         hash: u64,
     ) -> Result<bool> {
-        let handle = partition_filter(top, after, end).map_err(|damage| self.damage(top_at, damage))?;
-        let Some(handle) = handle else { return Ok(true) };
-        let filter = self.load(handle, BlockKind::Filter, PRIORITY)?;
-        self.may_contain_hash(&filter, handle, hash)
+        let handle = partition_filter(top, after, end);
+        let Some(handle) = handle.map_err(|damage| self.damage(opened.footer.top, damage))? else {
+            return Ok(true);
+        };
+        let filter = self.load(handle, BlockKind::Filter, PRIORITY);
+        Ok(self.or_perhaps(opened, filter.and_then(|filter| self.may_contain_hash(&filter, handle, hash))))
     }
 
     /// The data block for `key` in the index partition at `handle`, a partition with a separator not before

@@ -192,6 +192,9 @@ impl SsTable {
         let handle = opened.footer.filter;
         // All clients of a cold table come here at once: one of them reads, and the others have their block sooner.
         let Some(_alone) = opened.reading_filter.try_lock() else { return Ok(true) };
+        if opened.filter.load().is_some() {
+            return self.passes_whole_filter(opened, hash);
+        }
         let Some(reservation) = self.cache.reserve(self.bounded(handle)?) else {
             let filter = self.load(handle, BlockKind::Filter, Some(CachePriority::High))?;
             return self.may_contain_hash(&filter, handle, hash);
@@ -211,8 +214,8 @@ impl SsTable {
         filter::may_contain(filter, hash).map_err(|damage| self.damage(handle, damage))
     }
 
-    /// A filter's answer to a lookup, and "perhaps" of one that cannot be read: the data block may be in the cache, or elsewhere on
-    /// the disk. CHECK TABLE reports it.
+    /// A filter's answer to a lookup, and "perhaps" of one that cannot be read: the data block may be in the cache, or
+    /// elsewhere on the disk. CHECK TABLE reports it.
     #[inline]
     pub(super) fn or_perhaps(&self, opened: &Opened, answer: Result<bool>) -> bool {
         answer.unwrap_or_else(|_| {
