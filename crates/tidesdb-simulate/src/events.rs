@@ -57,6 +57,7 @@ const KINDS: &[&str] = &[
     "lie noticed",
     "lie without consequence",
     "lock of a prepared transaction",
+    "locking read after the log failed",
     "lock timeout",
     "locking scan",
     "load by tables",

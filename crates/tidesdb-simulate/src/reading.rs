@@ -38,6 +38,15 @@ impl Client<'_> {
         Ok(Seen { value, second: self.world.second(txn, mode) })
     }
 
+    /// Whether the log had failed before a locking read begins: the newest rows may be those of refused commits.
+    fn must_refuse(&self) -> bool {
+        let failed = self.world.faults.were_told() && self.world.db.stats().is_read_only;
+        if failed {
+            hit("locking read after the log failed");
+        }
+        failed
+    }
+
     pub(crate) fn get(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         if txn.plain_read_mode() != ReadMode::Snapshot && self.random.one_in(2) {
             return self.locking_get(txn);
@@ -66,7 +75,11 @@ impl Client<'_> {
         family: &Arc<Family>,
         place: &Place,
     ) -> Result<bool, Failed> {
+        let must_refuse = self.must_refuse();
         let got = self.read(txn, family, &place.1, ReadMode::Exclusive)?;
+        if must_refuse {
+            return Err(Failed::Wrong("a locking read after the log failed is answered".into()));
+        }
         let exists = got.value.is_some();
         // Below REPEATABLE READ nothing keeps a missing key free.
         let is_kept = exists || self.options.isolation >= Isolation::RepeatableRead;
@@ -114,7 +127,11 @@ impl Client<'_> {
         let mode = self.random.pick(&[ReadMode::Shared, ReadMode::Exclusive]);
         let mut scan = scan_from(&from, mode, 0);
         scan.bound = Some(&to).filter(|to| **to > from).map(|to| &to[..]);
+        let must_refuse = self.must_refuse();
         let rows = read_rows(&self.world.db, txn, &family, &scan, || {})?;
+        if must_refuse {
+            return Err(Failed::Wrong("a locking scan after the log failed is answered".into()));
+        }
         if !rows.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(Failed::Wrong(format!("a locking scan of {} is not in order", from.escape_ascii())));
         }

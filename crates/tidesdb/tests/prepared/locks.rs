@@ -62,12 +62,12 @@ fn a_rollback_that_fails_gives_no_lock_back() {
         });
         txn.rollback().expect_err("the log fails");
         let mut other = started(&db);
-        let read = |other: &mut Transaction| other.get(&family(&db), &key(100), ReadMode::Exclusive);
-        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        let lock = |other: &mut Transaction| other.lock(&family(&db), &key(100));
+        assert!(matches!(lock(&mut other), Err(Error::LockTimeout)), "{xa}");
         txn.rollback().expect_err("the log has failed");
-        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        assert!(matches!(lock(&mut other), Err(Error::LockTimeout)), "{xa}");
         drop(txn);
-        assert!(matches!(read(&mut other), Err(Error::LockTimeout)), "{xa}");
+        assert!(matches!(lock(&mut other), Err(Error::LockTimeout)), "{xa}");
         assert_eq!(db.prepared(), [b"x".to_vec()]);
     }
 }

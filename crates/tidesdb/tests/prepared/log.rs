@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::{Disk, FaultyDisk};
+use tidesdb::internal::txn::cursor::Scan;
 use tidesdb::internal::txn::transaction::{ReadMode, Transaction};
-use tidesdb::{Error, Options, SyncMode};
+use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 use super::sim::{self, normal, open, DIR};
 use super::world::{
@@ -185,6 +186,39 @@ fn a_log_that_fails_behind_a_prepare_leaves_the_outcome_to_the_restart() {
     let rows = sim::rows(&db, &family(&db)).expect("reads");
     let there = |n: u32| rows.iter().any(|(found, _)| *found == key(n));
     assert!(there(100) && !there(101));
+}
+
+/// A commit that a failure of the log refused is in memory until the restart. No locking read and no change goes by it:
+/// an UPDATE would find that the row it deleted is gone.
+#[test]
+fn locking_reads_do_not_see_a_commit_that_a_failed_log_refused() {
+    let disk = new_store(12, &normal(SyncMode::Full));
+    let db = open(&disk, &normal(SyncMode::Full)).expect("opens");
+    let family = family(&db);
+    let mut sets = started(&db);
+    sets.put(&family, &key(1), b"there").expect("puts");
+    sets.commit().expect("commits");
+    let (mut refused, mut fails) = (started(&db), started(&db));
+    refused.delete(&family, &key(1)).expect("deletes");
+    refused.prepare(None).expect("prepares");
+    fails.put(&family, &key(2), b"v").expect("puts");
+    disk.fail(Fault { op: Some(Op::Write), path: ".wal".into(), skip: 0, times: 1, failure: Failure::Eio });
+    assert!(matches!(fails.commit(), Err(Error::OutcomeUnknown)));
+    assert!(matches!(refused.finish(false), Err(Error::ReadOnly(_))));
+
+    assert_eq!(sim::rows(&db, &family).expect("reads"), [(key(1), b"there".to_vec())]);
+    for mode in [ReadMode::Shared, ReadMode::Exclusive] {
+        let read = started(&db).get(&family, &key(1), mode);
+        assert!(matches!(read, Err(Error::ReadOnly(_))), "{mode:?}: {read:?}");
+    }
+    // A scan at READ COMMITTED passes a deleted row without asking for its lock.
+    let mut txn = db.transaction();
+    let isolation = Isolation::ReadCommitted;
+    txn.begin(TransactionOptions { isolation, ..TransactionOptions::default() }).expect("begins");
+    txn.statement_begin(true, Duration::from_secs(10)).expect("begins");
+    let found = db.cursor(&family).seek(&mut txn, &Scan { mode: ReadMode::Exclusive, ..Scan::default() });
+    assert!(matches!(found, Err(Error::ReadOnly(_))), "{found:?}");
+    assert!(matches!(started(&db).put(&family, &key(1), b"again"), Err(Error::ReadOnly(_))));
 }
 
 /// Two-phase commits are answered before their markers are synced. A later failed sync hides none of them

@@ -44,6 +44,9 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     /// The tables in it; none in files of other kinds.
     pub(super) parts: Vec<Part>,
+    /// The byte after the last one in use, of a file where others may follow from an earlier use: a running server
+    /// writes there. `None`: the bytes in use end with the last one that is not zero.
+    pub(super) used: Option<u64>,
 }
 
 /// A finished hit.
@@ -109,7 +112,7 @@ pub(super) fn make(
         Way::Flip | Way::Cut | Way::Zero => {
             let saved = fs::read(path).map_err(io_error("cannot read", path))?;
             let Some(last) = saved.iter().rposition(|byte| *byte != 0) else { return Ok(None) };
-            let end = last as u64 + 1;
+            let end = place.used.unwrap_or(last as u64 + 1);
             let part = match place.parts.len() {
                 0 => (0, end),
                 parts => {

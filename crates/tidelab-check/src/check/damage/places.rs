@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use tidelab_server::error::{io_error, Error, Result};
 use tidesdb::internal::db::Db;
+use tidesdb::internal::io::RealDisk;
+use tidesdb::internal::wal::dump_segment;
 use tidesdb::Options;
 
 use super::super::must;
@@ -34,7 +36,7 @@ fn dictionaries(store: &Path, listed: &[Place]) -> Result<Vec<Place>> {
     let mut copies = Vec::new();
     for path in table_files(store)? {
         if !listed.iter().any(|place| place.path == path) && tables.contains(&read(&path)?) {
-            copies.push(Place { path, parts: Vec::new() });
+            copies.push(alone(path));
         }
     }
     Ok(copies)
@@ -43,7 +45,6 @@ fn dictionaries(store: &Path, listed: &[Place]) -> Result<Vec<Place>> {
 /// The files of a kind, of a server in the directory `server`.
 pub(super) fn places(server: &Path, kind: Kind, listed: &[Place], runs: &[PathBuf]) -> Result<Vec<Place>> {
     let (store, data) = (server.join("tidesdb_data"), server.join("data"));
-    let alone = |path: PathBuf| Place { path, parts: Vec::new() };
     let all = |paths: BTreeSet<PathBuf>| paths.into_iter().map(alone).collect::<Vec<_>>();
     Ok(match kind {
         Kind::Tables => listed.to_vec(),
@@ -52,13 +53,27 @@ pub(super) fn places(server: &Path, kind: Kind, listed: &[Place], runs: &[PathBu
             let is_run = |path: &PathBuf| path.exists() && !listed.iter().any(|place| place.path == *path);
             all(runs.iter().filter(|path| is_run(path)).cloned().collect())
         }
-        Kind::Log => all(files(&store.join("wal"), |name| name.ends_with(".wal"))?),
+        Kind::Log => {
+            let paths = files(&store.join("wal"), |name| name.ends_with(".wal"))?;
+            paths.into_iter().map(|path| Place { used: end_of_records(&path), ..alone(path) }).collect()
+        }
         Kind::Manifest => all(files(&store, |name| name.starts_with("MANIFEST-"))?),
         Kind::Current => vec![alone(store.join("CURRENT"))],
         Kind::Owner => vec![alone(store.join("OWNER"))],
         Kind::Identity => vec![alone(data.join("tidesdb_identity"))],
         Kind::Record => vec![alone(data.join("tidesdb_store"))],
     })
+}
+
+/// A place without tables.
+fn alone(path: PathBuf) -> Place {
+    Place { path, parts: Vec::new(), used: None }
+}
+
+/// The end of a log file's last record; `None` of a file without a segment.
+fn end_of_records(path: &Path) -> Option<u64> {
+    let segment = dump_segment(&RealDisk::shared(), path, &mut |_, _, _| Ok(()));
+    segment.ok().map(|segment| segment.end.offset().into())
 }
 
 /// The files in a directory whose name passes.
@@ -124,5 +139,9 @@ fn places_of(store: &Path, rows: &[Vec<String>]) -> Vec<Place> {
         files.entry(path).or_default().push(part);
     }
     // A read-only opening shows files that it has in memory.
-    files.into_iter().filter(|(path, _)| path.exists()).map(|(path, parts)| Place { path, parts }).collect()
+    files
+        .into_iter()
+        .filter(|(path, _)| path.exists())
+        .map(|(path, parts)| Place { parts, ..alone(path) })
+        .collect()
 }

@@ -97,7 +97,8 @@ impl Transaction {
     }
 
     /// Locks a key according to mode and transaction; `None`: another owner has it and `skip` is set. The
-    /// lock table holds keys as long as the store's own, and no longer ones.
+    /// lock table holds keys as long as the store's own, and no longer ones. An error after a failure of the log: the
+    /// newest version may be a commit that the failure refused, and its lock is free from then on.
     pub(crate) fn lock_key(
         &self,
         family: FamilyId,
@@ -111,10 +112,24 @@ impl Transaction {
         }
         let policy = self.policy(skip);
         let intent = self.options.optimistic && !self.options.ordered_waits;
-        if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable {
-            return self.transactions.locks.put_intent(&self.owner, family, key, policy);
+        let locks = &self.transactions.locks;
+        let granted = if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable
+        {
+            locks.put_intent(&self.owner, family, key, policy)?
+        } else {
+            locks.lock_point(&self.owner, family, key, mode, policy)?
+        };
+        self.check_newest_is_written()?;
+        Ok(granted)
+    }
+
+    /// An error after a failure of the log: the newest versions are those of commits it refused, too.
+    #[inline]
+    pub(crate) fn check_newest_is_written(&self) -> Result<()> {
+        match mutant::is(Mutant::RefusedCommitRead) {
+            true => Ok(()),
+            false => self.store.wal_alive(),
         }
-        self.transactions.locks.lock_point(&self.owner, family, key, mode, policy)
     }
 
     /// True if locking scans keep the gaps between their rows free of others' insertions. Exclusive reads of

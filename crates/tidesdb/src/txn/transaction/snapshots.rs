@@ -81,8 +81,14 @@ impl Transaction {
 
     /// The sequence number for a read in `mode`.
     pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
-        if mode != ReadMode::Snapshot {
-            return Ok(MAX_SEQ);
+        match mode {
+            ReadMode::Snapshot => {}
+            ReadMode::Latest => return Ok(MAX_SEQ),
+            ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive => {
+                // Passed over without its lock, a deletion may be that of a refused commit.
+                self.check_newest_is_written()?;
+                return Ok(MAX_SEQ);
+            }
         }
         match self.options.isolation {
             Isolation::ReadUncommitted => Ok(MAX_SEQ),
