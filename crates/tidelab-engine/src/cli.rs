@@ -25,8 +25,8 @@ pub struct Options {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     engines: Vec<Engine>,
     /// Operations, separated by commas, in any order [default: all]: fill-sequential, fill-random,
-    /// read-random, read-missing, scan-forward, scan-back, range, overwrite, scan-after-overwrite, mixed,
-    /// transactions, delete.
+    /// read-random, read-missing, read-batch, scan-forward, scan-back, range, overwrite,
+    /// scan-after-overwrite, mixed, transactions, delete.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     operations: Vec<Operation>,
     /// Rounds.
@@ -64,6 +64,9 @@ pub struct Options {
     /// Rows of one range.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     range_rows: u64,
+    /// Rows read by one call of read-batch.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    read_batch: u32,
     /// Share of reads in the mixed operation, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
     read_share: f64,
@@ -153,6 +156,7 @@ impl Options {
             batch: self.batch,
             passes: self.passes,
             range_rows: self.range_rows,
+            read_batch: self.read_batch,
             read_share: self.read_share,
             transaction_rows: self.transaction_rows,
             sync: self.sync,

@@ -70,6 +70,9 @@ pub trait Session {
     fn delete(&mut self, keys: &[&[u8]]) -> Result<()>;
     /// Reads the newest committed value of a key; false where there is none.
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool>;
+    /// Reads the newest committed values of several keys by one call. Calls `found` once for each, in any order, with its
+    /// place; `None` where there is none.
+    fn get_many(&mut self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()>;
     /// Visits rows in order, at one moment of the store; gives their number.
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
     /// Reads some keys, writes a new value to each, and commits all or nothing. No other transaction

@@ -120,6 +120,13 @@ impl Batch {
     }
 }
 
+/// Rows of one read: their numbers, their versions before it, and their keys, one after the other.
+#[derive(Default)]
+struct ReadBatch {
+    rows: Vec<(u64, u32)>,
+    keys: Vec<u8>,
+}
+
 impl<'a> Worker<'a> {
     /// The share of a thread.
     pub(crate) fn new(
@@ -169,6 +176,10 @@ impl<'a> Worker<'a> {
             Operation::Delete => self.delete_rows(session, self.mine(order)),
             Operation::ReadRandom => self.repeat(|worker| worker.read(session)),
             Operation::ReadMissing => self.repeat(|worker| worker.read_missing(session)),
+            Operation::ReadBatch => {
+                let mut batch = ReadBatch::default();
+                self.repeat(|worker| worker.read_batch(session, &mut batch))
+            }
             Operation::Range => self.repeat(|worker| worker.range(session)),
             Operation::Overwrite => {
                 let (mut batch, size) = (Batch::default(), self.load.batch);
@@ -291,6 +302,31 @@ impl<'a> Worker<'a> {
             self.failures.check(right, || format!("row {row} version {committed} was read as {owner:?}"));
         }
         Ok(1)
+    }
+
+    fn read_batch(&mut self, session: &mut dyn Session, batch: &mut ReadBatch) -> Result<u64> {
+        batch.rows.clear();
+        batch.keys.clear();
+        for _ in 0..self.load.read_batch {
+            let row = self.any_row();
+            batch.rows.push((row, self.data.version(row)));
+            self.data.key(row, &mut self.key);
+            batch.keys.extend_from_slice(&self.key);
+        }
+        let keys: Vec<&[u8]> = batch.keys.chunks(self.key.len()).collect();
+        let (data, failures, mut answered) = (self.data, &mut self.failures, 0);
+        session.get_many(&keys, &mut |place, value| {
+            let (row, committed) = batch.rows[place];
+            answered += 1;
+            let owner = value.map(|value| data.owner(value));
+            let right = match owner {
+                None => committed == 0,
+                Some(owner) => owner.is_some_and(|(of, version)| of == row && version >= committed.max(1)),
+            };
+            failures.check(right, || format!("row {row} version {committed} was read as {owner:?}"));
+        })?;
+        failures.check(answered == keys.len(), || format!("{answered} answers for {} keys", keys.len()));
+        Ok(self.load.read_batch.into())
     }
 
     fn read_missing(&mut self, session: &mut dyn Session) -> Result<u64> {

@@ -40,6 +40,7 @@ fn load(threads: u32, batch: u32) -> Load {
         batch,
         passes: 2,
         range_rows: 20,
+        read_batch: 7,
         read_share: 0.5,
         transaction_rows: 3,
     }
@@ -93,6 +94,17 @@ fn compare(session: &mut dyn Session, map: &Map) {
         assert_eq!(found.as_ref(), Some(value));
     }
     assert!(!session.get(b"k0150!", &mut |_| panic!("it is not there")).unwrap());
+    // In no order, a missing one among them, one twice.
+    let keys = [&b"k0200"[..], b"k0003", b"k0150!", b"k0007", b"k0200"];
+    let mut found = vec![None; keys.len()];
+    session
+        .get_many(&keys, &mut |place, value| {
+            assert!(found[place].is_none(), "{place} twice");
+            found[place] = Some(value.map(<[u8]>::to_vec));
+        })
+        .unwrap();
+    let wanted: Vec<_> = keys.iter().map(|key| Some(map.get(*key).cloned())).collect();
+    assert_eq!(found, wanted);
 }
 
 /// Puts, batches, deletions and transactions through the trait, before and after a flush and an opening.
@@ -307,6 +319,14 @@ impl Session for LyingSession<'_> {
             _ => self.honest.get(key, found),
         }
     }
+    fn get_many(&mut self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let lie = self.lie;
+        self.honest.get_many(keys, &mut |place, value| match lie {
+            Lie::Misses => found(place, None),
+            Lie::SkipsOne if place == 3 => {}
+            _ => found(place, value),
+        })
+    }
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         let (mut seen, mut given, lie) = (0, 0, self.lie);
         self.honest.scan(scan, &mut |key, value| {
@@ -331,6 +351,9 @@ fn lies_are_found() {
     let cases = [
         (Lie::Misses, Operation::ReadRandom),
         (Lie::Invents, Operation::ReadMissing),
+        (Lie::Misses, Operation::ReadBatch),
+        (Lie::SkipsOne, Operation::ReadBatch),
+        (Lie::LosesWrites, Operation::ReadBatch),
         (Lie::SkipsOne, Operation::ScanForward),
         (Lie::SkipsOne, Operation::ScanBack),
         (Lie::Doubles, Operation::ScanForward),

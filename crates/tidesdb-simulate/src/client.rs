@@ -228,6 +228,7 @@ impl<'a> Client<'a> {
             0..=3 => self.write(txn),
             4 => self.insert(txn),
             5 => self.delete(txn),
+            6 | 7 if self.random.one_in(3) => self.get_many(txn),
             6 | 7 => self.get(txn),
             8 => self.locking_get(txn).map(drop),
             9 => self.scan(txn),

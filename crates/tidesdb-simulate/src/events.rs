@@ -78,6 +78,7 @@ const KINDS: &[&str] = &[
     "prepared after a crash",
     "prepared for later",
     "read",
+    "read of several keys",
     "rollback",
     "rollback by xid",
     "rollback of a prepared transaction",

@@ -63,6 +63,31 @@ impl Client<'_> {
         Ok(())
     }
 
+    /// Several keys of a family by one call, each judged as [`Client::get`] judges one.
+    pub(crate) fn get_many(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
+        hit("read of several keys");
+        let (family, first) = self.place()?;
+        let others = (0..self.random.below(8)).map(|_| key_of(self.random.below(self.world.program.keys)));
+        let keys: Vec<Vec<u8>> = std::iter::once(first.1).chain(others).collect();
+        let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut values = vec![None; keys.len()];
+        txn.get_many(&family, &asked, ReadMode::Snapshot, |place, value| {
+            values[place] = value.map(Arc::from);
+        })?;
+        let second = self.world.second(txn, ReadMode::Snapshot);
+        self.check_second(txn)?;
+        for (key, value) in keys.into_iter().zip(values) {
+            let (place, got) = ((family.id(), key), Seen { value, second });
+            if self.expect_own(&place, &got)? {
+                continue;
+            }
+            if let Some(seq) = self.snapshot(txn)? {
+                self.world.history.read(&self.name(), seq, place, got);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn locking_get(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         let (family, place) = self.place()?;
         self.locking_get_of(txn, &family, &place).map(drop)

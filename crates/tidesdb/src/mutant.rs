@@ -107,6 +107,7 @@ mutants! {
     // Commit and snapshots.
     VisibleBeforeDone: "the visible sequence passes a commit that is not in its memtable",
     AnsweredBeforeVisible: "a commit is answered before it is visible",
+    OwnUnseenInBatch: "a read of several keys passes over the transaction's own changes",
     RefusedCommitRead: "a locking read finds the changes of a commit that a failure of the log refused",
     UnlockedBeforeEnd: "a commit's locks go before it is in its memtable",
     FloorAfterScan: "a scanner of snapshots announces its bound after it has read the slots",

@@ -272,6 +272,26 @@ fn read_committed_sees_what_was_committed_between_its_operations() {
 }
 
 #[test]
+fn several_keys_are_read_by_one_call() {
+    let (_dir, db) = store();
+    let family = letters(&db, "abc");
+    let texts = |values: Vec<Option<Vec<u8>>>| -> Vec<String> {
+        values.into_iter().map(|value| String::from_utf8(value.unwrap_or_default()).expect("text")).collect()
+    };
+    assert_eq!(texts(family.get_many(&["c", "x", "a", "c"]).expect("reads")), ["cc", "", "aa", "cc"]);
+    let txn = db.begin().expect("begins");
+    assert_eq!(texts(txn.get_many(&family, &["b"]).expect("reads")), ["bb"]);
+    txn.put(&family, "x", "own").expect("puts");
+    txn.delete(&family, "c").expect("deletes");
+    family.put("a", "later").expect("puts");
+    assert_eq!(texts(txn.get_many(&family, &["x", "c", "b", "a"]).expect("reads")), ["own", "", "bb", "aa"]);
+    txn.rollback().expect("rolls back");
+    assert_eq!(texts(family.get_many(&["x", "a"]).expect("reads")), ["", "later"]);
+    let none: [&str; 0] = [];
+    assert_eq!(family.get_many(&none).expect("reads"), Vec::<Option<Vec<u8>>>::new());
+}
+
+#[test]
 fn serializable_reads_keep_writers_out() {
     let (_dir, db) = store();
     let family = letters(&db, "ac");

@@ -1,4 +1,4 @@
-//! Many keys are found in one call as one by one: in memtables, tables of all levels, and the transaction's
+//! Many keys are found, and read, in one call as one by one: in memtables, tables of all levels, and the transaction's
 //! own changes in memory and in runs. With deletions, several versions and expiring entries.
 //!
 //! `FIND_ALL_SEEDS` is the number of programs, `FIND_ALL_SEED` repeats one.
@@ -46,6 +46,19 @@ fn compare(txn: &mut Transaction, family: &Arc<Family>, keys: &[Vec<u8>], seed: 
     for (key, answer) in keys.iter().zip(&answers) {
         let alone = txn.get(family, key, ReadMode::Latest).expect("reads");
         assert_eq!(answer.is_some(), alone.is_some(), "seed {seed}: {}", key.escape_ascii());
+    }
+    for mode in [ReadMode::Latest, ReadMode::Snapshot, ReadMode::Shared] {
+        let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut values = vec![None; keys.len()];
+        let each = |place: usize, value: Option<&[u8]>| {
+            let twice = values[place].replace(value.map(<[u8]>::to_vec));
+            assert!(twice.is_none(), "seed {seed}: {place} is answered twice");
+        };
+        txn.get_many(family, &asked, mode, each).expect("reads");
+        for (key, value) in keys.iter().zip(values) {
+            let alone = txn.get(family, key, mode).expect("reads");
+            assert_eq!(value, Some(alone), "seed {seed}, {mode:?}: {}", key.escape_ascii());
+        }
     }
     answers.iter().flatten().count()
 }

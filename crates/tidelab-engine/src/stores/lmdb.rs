@@ -136,6 +136,14 @@ impl Session for LmdbSession<'_> {
         Ok(value.map(found).is_some())
     }
 
+    fn get_many(&mut self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let txn = self.store.env.read_txn().map_err(|e| error("begin", e))?;
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.store.rows.get(&txn, key).map_err(|e| error("get", e))?);
+        }
+        Ok(())
+    }
+
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         let txn = self.store.env.read_txn().map_err(|e| error("begin", e))?;
         let rows = &self.store.rows;

@@ -189,6 +189,12 @@ impl Session for RocksSession<'_> {
         Ok(value.as_ref().map(Pinned::bytes).map(found).is_some())
     }
 
+    fn get_many(&mut self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let values = self.handle.get_many(keys).map_err(|e| error("get of several", e))?;
+        values.iter().enumerate().for_each(|(place, value)| found(place, value.as_ref().map(Pinned::bytes)));
+        Ok(())
+    }
+
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         let mut rows = self.handle.iterate();
         match (scan.from, scan.forward) {

@@ -216,6 +216,11 @@ impl Session for TidesSession {
         Ok(value.map(found).is_some())
     }
 
+    fn get_many(&mut self, keys: &[&[u8]], found: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let done = self.reader.get_many(&self.family, keys, ReadMode::Latest, found);
+        done.map_err(|e| error("get of several", e))
+    }
+
     fn scan(&mut self, scan: &Scan<'_>, row: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
         let start = match (scan.from.is_some(), scan.forward) {
             (true, true) => Start::AtOrAfter,

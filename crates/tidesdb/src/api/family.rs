@@ -9,7 +9,7 @@ use super::pool::{Lease, Shared};
 use super::snapshot_cursor::SnapshotCursor;
 use crate::error::Result;
 use crate::options::FamilyOptions;
-use crate::txn::transaction::{ReadMode, TransactionOptions};
+use crate::txn::transaction::{ReadMode, Transaction, TransactionOptions};
 
 /// A column family: an ordered map from keys to values, both bytes. [`Db::family`](super::Db::family) opens
 /// one.
@@ -23,6 +23,19 @@ use crate::txn::transaction::{ReadMode, TransactionOptions};
 pub struct Family {
     pub(super) shared: Arc<Shared>,
     pub(super) family: Arc<crate::store::family::Family>,
+}
+
+/// Values of `keys` in their order.
+pub(super) fn values_of(
+    txn: &mut Transaction,
+    family: &Arc<crate::store::family::Family>,
+    keys: &[impl AsRef<[u8]>],
+    mode: ReadMode,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+    let mut values = vec![None; keys.len()];
+    txn.get_many(family, &keys, mode, |place, value| values[place] = value.map(<[u8]>::to_vec))?;
+    Ok(values)
 }
 
 impl fmt::Debug for Family {
@@ -91,6 +104,14 @@ impl Family {
     /// `Corruption`, `Io`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.shared.read(|txn| txn.get(&self.family, key.as_ref(), ReadMode::Snapshot))
+    }
+
+    /// The values of several keys, in the order of `keys`: the newest committed ones, all of one moment.
+    ///
+    /// # Errors
+    /// Those of [`Family::get`].
+    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.shared.read(|txn| values_of(txn, &self.family, keys, ReadMode::Snapshot))
     }
 
     /// The rows of a range; see [`KeyBounds`] for its forms. They are those of one moment: later commits

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::family::Family;
+use super::family::{values_of, Family};
 use super::iter::TransactionIter;
 use super::key_range::{ByteRange, KeyBounds};
 use super::pool::{Lease, OwnedLease, Shared, STATEMENT_WAIT};
@@ -120,6 +120,16 @@ impl Transaction {
     /// [`Transaction::get_for_update`].
     pub fn get(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.read(family, key.as_ref(), self.read_mode())
+    }
+
+    /// The values of several keys, in the order of `keys`, as [`Transaction::get`] reads each; at
+    /// [`Isolation::ReadCommitted`] all of one moment.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::get`].
+    pub fn get_many(&self, family: &Family, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mode = self.read_mode();
+        self.run(family, false, |txn| values_of(txn, &family.family, keys, mode))
     }
 
     /// Locks a key, then reads its newest value: nobody else changes it until the transaction ends.

@@ -48,6 +48,8 @@ pub(super) struct Configuration {
 /// An open store.
 pub(super) struct Handle {
     db: *mut ffi::rocksdb_t,
+    /// The family of all keys; null for a store of optimistic transactions.
+    family: *mut ffi::rocksdb_column_family_handle_t,
     /// The base of `db`; null for a plain store.
     optimistic: *mut ffi::rocksdb_optimistictransactiondb_t,
     write: *mut ffi::rocksdb_writeoptions_t,
@@ -121,13 +123,18 @@ impl Handle {
     pub(super) fn open(directory: &Path, configuration: &Configuration) -> Result<Handle, String> {
         let path = CString::new(directory.as_os_str().as_bytes()).map_err(|e| e.to_string())?;
         let options = configuration.options();
-        // SAFETY: options and path are valid for the calls; a failed opening gives null and an error.
+        let mut family = null_mut();
+        // SAFETY: options, path and name are valid for the calls; a failed opening gives null and an error.
         unsafe {
             let opened = if configuration.optimistic {
                 checked(|e| ffi::rocksdb_optimistictransactiondb_open(options, path.as_ptr(), e))
                     .map(|db| (ffi::rocksdb_optimistictransactiondb_get_base_db(db), db))
             } else {
-                checked(|e| ffi::rocksdb_open(options, path.as_ptr(), e)).map(|db| (db, null_mut()))
+                let (name, each) = (c"default".as_ptr(), options.cast_const());
+                checked(|e| {
+                    ffi::rocksdb_open_column_families(options, path.as_ptr(), 1, &name, &each, &mut family, e)
+                })
+                .map(|db| (db, null_mut()))
             };
             ffi::rocksdb_options_destroy(options);
             let (db, optimistic) = opened?;
@@ -135,6 +142,7 @@ impl Handle {
             ffi::rocksdb_writeoptions_set_sync(write, configuration.sync.into());
             Ok(Handle {
                 db,
+                family,
                 optimistic,
                 write,
                 read: ffi::rocksdb_readoptions_create(),
@@ -172,6 +180,39 @@ impl Handle {
         let value =
             checked(|e| unsafe { ffi::rocksdb_get_pinned(self.db, self.read, chars(key), key.len(), e) })?;
         Ok((!value.is_null()).then_some(Pinned(value)))
+    }
+
+    /// The newest values of several keys, by one call.
+    pub(super) fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Pinned>>, String> {
+        if self.family.is_null() {
+            return Err("the store is open for transactions".to_string());
+        }
+        let starts: Vec<*const c_char> = keys.iter().map(|key| chars(key)).collect();
+        let sizes: Vec<usize> = keys.iter().map(|key| key.len()).collect();
+        let mut values = vec![null_mut(); keys.len()];
+        let mut errors: Vec<*mut c_char> = vec![null_mut(); keys.len()];
+        // SAFETY: all arrays have a place for each key, and the keys are valid for the call.
+        unsafe {
+            ffi::rocksdb_batched_multi_get_cf(
+                self.db,
+                self.read,
+                self.family,
+                keys.len(),
+                starts.as_ptr(),
+                sizes.as_ptr(),
+                values.as_mut_ptr(),
+                errors.as_mut_ptr(),
+                false.into(),
+            );
+        }
+        let found = values.into_iter().map(|value| (!value.is_null()).then_some(Pinned(value))).collect();
+        errors.into_iter().filter(|error| !error.is_null()).try_for_each(|error| {
+            checked(|e| {
+                // SAFETY: `e` is a place for an error, which frees it.
+                unsafe { *e = error }
+            })
+        })?;
+        Ok(found)
     }
 
     /// An iterator over the store as it is now; it stands nowhere.
@@ -239,6 +280,7 @@ impl Drop for Handle {
         // optimistic store is a wrapper that has its own destructor.
         unsafe {
             if self.optimistic.is_null() {
+                ffi::rocksdb_column_family_handle_destroy(self.family);
                 ffi::rocksdb_close(self.db);
             } else {
                 ffi::rocksdb_optimistictransactiondb_close_base_db(self.db);

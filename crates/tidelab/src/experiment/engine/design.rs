@@ -115,6 +115,8 @@ pub enum Operation {
     ReadRandom,
     /// Point reads of missing keys, between existing ones.
     ReadMissing,
+    /// Reads of several existing rows by one call.
+    ReadBatch,
     /// The whole store, forward, again and again.
     ScanForward,
     /// The whole store, backward.
@@ -134,17 +136,18 @@ pub enum Operation {
 }
 
 use Operation::{
-    Delete, FillRandom, FillSequential, Mixed, Overwrite, Range, ReadMissing, ReadRandom, ScanAfterOverwrite,
-    ScanBack, ScanForward, Transactions,
+    Delete, FillRandom, FillSequential, Mixed, Overwrite, Range, ReadBatch, ReadMissing, ReadRandom,
+    ScanAfterOverwrite, ScanBack, ScanForward, Transactions,
 };
 
 impl Operation {
     /// All of them, in measuring order.
-    pub const ALL: [Operation; 12] = [
+    pub const ALL: [Operation; 13] = [
         FillSequential,
         FillRandom,
         ReadRandom,
         ReadMissing,
+        ReadBatch,
         ScanForward,
         ScanBack,
         Range,
@@ -162,6 +165,7 @@ impl Operation {
             FillRandom => "fill-random",
             ReadRandom => "read-random",
             ReadMissing => "read-missing",
+            ReadBatch => "read-batch",
             ScanForward => "scan-forward",
             ScanBack => "scan-back",
             Range => "range",
@@ -176,7 +180,7 @@ impl Operation {
     /// The unit of its rate.
     pub fn unit(self) -> &'static str {
         match self {
-            ScanForward | ScanBack | ScanAfterOverwrite => "rows",
+            ScanForward | ScanBack | ScanAfterOverwrite | ReadBatch => "rows",
             Range => "ranges",
             Transactions => "transactions",
             _ => "calls",
@@ -226,6 +230,9 @@ pub struct Load {
     pub passes: u32,
     /// Rows of one range.
     pub range_rows: u64,
+    /// Rows read by one call of `read-batch`; 0 in records from before it.
+    #[serde(default)]
+    pub read_batch: u32,
     /// Share of reads in the mixed operation, from 0 to 1.
     pub read_share: f64,
     /// Rows read and written by a transaction.

@@ -57,6 +57,8 @@ pub struct Options {
     pub passes: u32,
     /// Rows of one range.
     pub range_rows: u64,
+    /// Rows read by one call of `read-batch`.
+    pub read_batch: u32,
     /// Share of reads in the mixed operation.
     pub read_share: f64,
     /// Rows of a transaction.
@@ -95,6 +97,7 @@ impl Options {
             (self.calls != Some(0), "calls is 0"),
             (self.seconds.is_none_or(|s| s.is_finite() && s > 0.0), "seconds is not above 0"),
             (self.batch > 0 && self.passes > 0 && self.range_rows > 0, "batch, passes or range_rows is 0"),
+            (self.read_batch > 0, "read_batch is 0"),
             (self.transaction_rows > 0, "transaction_rows is 0"),
             (self.cache > 0 && self.write_buffer > 0, "cache or write_buffer is 0"),
             (self.background_threads > 0, "background_threads is 0"),
@@ -126,6 +129,7 @@ impl Options {
                 batch: self.batch,
                 passes: self.passes,
                 range_rows: self.range_rows,
+                read_batch: self.read_batch,
                 read_share: self.read_share,
                 transaction_rows: self.transaction_rows,
             },

@@ -77,6 +77,48 @@ impl Transaction {
         Ok(Found { live, expiry, newly_locked })
     }
 
+    /// Reads `keys` in this mode, the plain ones all at one moment; calls `each` once for every key, in ascending
+    /// order, with its place and its value, `None` if there is none. After RocksDB's MultiGet.
+    pub fn get_many(
+        &mut self,
+        family: &Arc<Family>,
+        keys: &[&[u8]],
+        mode: ReadMode,
+        mut each: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.require_active()?;
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        // Neighbours share index and data blocks while these are in the processor's cache.
+        order.sort_unstable_by_key(|place| keys[*place]);
+        let mut value = Vec::new();
+        if matches!(mode, ReadMode::Shared | ReadMode::Exclusive) {
+            for place in order {
+                let found = self.get_into(family, keys[place], mode, false, OnMissing::Keep, &mut value)?;
+                each(place, found.live.then_some(&value));
+            }
+            return Ok(());
+        }
+        let seq = self.read_seq(mode)?;
+        self.check_family(family, seq)?;
+        let super_version = self.store.super_version();
+        // A drop since the check above has marked the family, and then taken its tables away.
+        family.check_live()?;
+        for place in order {
+            value.clear();
+            let own = match mutant::is(Mutant::OwnUnseenInBatch) {
+                true => None,
+                false => self.own(family.id(), keys[place])?,
+            };
+            let version = match own {
+                None => super_version.newest(family.id(), keys[place], seq)?,
+                own => own,
+            };
+            let seen = version.map(|version| self.resolve(&version.entry(), mode, &mut value)).transpose()?;
+            each(place, seen.is_some_and(|seen| seen.live).then_some(&value));
+        }
+        Ok(())
+    }
+
     /// The newest version at or below `seq`, as `read` takes it; the time of the search is measured now and then.
     #[inline]
     fn newest_measured(
