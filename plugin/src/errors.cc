@@ -33,20 +33,23 @@ MappedError map_status(int status, bool optimistic) {
       return {HA_ERR_TABLE_EXIST, RollbackScope::NONE};
     case TIDESDB_CORRUPTION:
       return {HA_ERR_CRASHED, RollbackScope::NONE};
-    case TIDESDB_READ_ONLY:
-      return {HA_ERR_TABLE_READONLY, RollbackScope::NONE};
     case TIDESDB_DISK_FULL:
       return {HA_ERR_DISK_FULL, RollbackScope::NONE};
     case TIDESDB_NO_MEMORY:
       return {ERROR_NO_MEMORY, RollbackScope::NONE};
     case TIDESDB_TOO_LARGE:
       return {ERROR_TOO_LARGE, RollbackScope::NONE};
-    default: /* INVALID, IO, BUSY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
+    default: /* INVALID, IO, BUSY, READ_ONLY, OUTCOME_UNKNOWN, PANIC: the engine's text says what */
       return {ERROR_WITH_TEXT, RollbackScope::NONE};
   }
 }
 
 int plain_error(int status, const char *what) {
+  if (status == TIDESDB_READ_ONLY) {
+    /* The number of a read-only table, with the cause and the way out. */
+    my_printf_error(ER_OPEN_AS_READONLY, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
+    return HA_ERR_GENERIC;
+  }
   const int code = map_status(status, false).code;
   if (code == ERROR_WITH_TEXT || code == ERROR_TOO_LARGE || code == ERROR_NO_MEMORY) {
     my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
@@ -56,11 +59,6 @@ int plain_error(int status, const char *what) {
     /* The server's own text has no place for the store and what it needs. */
     my_printf_error(ER_DISK_FULL, "TidesDB: %s: %s. A store needs %llu MB of disk before it holds a table",
                     MYF(0), what, tidesdb_last_error(), LEAST_DISK_MB);
-    return HA_ERR_GENERIC;
-  }
-  if (status == TIDESDB_READ_ONLY) {
-    /* The server's own text would be "Table 't' is read only", without the cause and the way out. */
-    my_printf_error(ER_OPEN_AS_READONLY, "TidesDB: %s: %s", MYF(0), what, tidesdb_last_error());
     return HA_ERR_GENERIC;
   }
   if (status == TIDESDB_CORRUPTION) sql_print_error("TidesDB: %s: %s", what, tidesdb_last_error());
