@@ -39,7 +39,7 @@ fn a_run_is_in_its_folder_and_goes_on() {
 
     let folder = std::fs::canonicalize(directory.path().join("runs/latest")).unwrap();
     let (run, cells) = folder::read(&folder).unwrap();
-    assert_eq!((cells.len(), run.kind.as_str()), (12 * 2 * 2, "engine"));
+    assert_eq!((cells.len(), run.kind.as_str()), (13 * 2 * 2, "engine"));
     assert_eq!(run.reference.as_deref(), Some("LMDB"));
     assert!(run.servers["LMDB"].version.starts_with("0.9") && run.ended_unix_s.is_some());
     assert_eq!(run.servers["TidesDB"].settings["sync"], "none");
@@ -56,7 +56,7 @@ fn a_run_is_in_its_folder_and_goes_on() {
     assert!(done.status.success() && told.contains("3 of 4 parts are measured already"), "{told}");
     assert!(told.contains("LMDB, round 2") && !told.contains("TidesDB, round"), "{told}");
     let cells: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!(cells.as_array().map(Vec::len), Some(48));
+    assert_eq!(cells.as_array().map(Vec::len), Some(52));
     let other = program(directory.path(), &format!("{SMALL} --rows 99 --resume {}", folder.display()));
     assert!(!other.status.success(), "another design does not go on with it");
 }

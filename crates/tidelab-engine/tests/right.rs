@@ -187,17 +187,17 @@ fn round(engine: Engine, threads: u32, batch: u32, sync: Sync) {
         let what = format!("{engine}, {operation}, {threads} threads, {batch} rows a commit");
         assert!(cell.counts(), "{what}: {:?}", cell.failures);
         let figure = |name: &str| cell.figures.get(name).copied().unwrap_or(f64::NAN);
+        let in_whole = |batch: u32| -> u32 {
+            let share = |thread: u32| calls * (thread + 1) / threads - calls * thread / threads;
+            (0..threads).map(|thread| share(thread).next_multiple_of(batch)).sum()
+        };
         let wanted = match operation {
             Operation::FillSequential | Operation::FillRandom => 3001,
             Operation::Delete => 1500,
             // Two passes of each thread.
             operation if operation.is_scan() => 3001 * 2 * threads,
-            // Whole batches.
-            Operation::Overwrite => (0..threads)
-                .map(|thread| {
-                    (calls * (thread + 1) / threads - calls * thread / threads).next_multiple_of(batch)
-                })
-                .sum(),
+            Operation::Overwrite => in_whole(batch),
+            Operation::ReadBatch => in_whole(7),
             Operation::Transactions => calls.div_ceil(3),
             _ => calls,
         };
