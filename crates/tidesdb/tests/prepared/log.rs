@@ -196,27 +196,37 @@ fn locking_reads_do_not_see_a_commit_that_a_failed_log_refused() {
     let db = open(&disk, &normal(SyncMode::Full)).expect("opens");
     let family = family(&db);
     let mut sets = started(&db);
+    sets.put(&family, &key(0), b"first").expect("puts");
     sets.put(&family, &key(1), b"there").expect("puts");
     sets.commit().expect("commits");
     let (mut refused, mut fails) = (started(&db), started(&db));
     refused.delete(&family, &key(1)).expect("deletes");
     refused.prepare(None).expect("prepares");
     fails.put(&family, &key(2), b"v").expect("puts");
+    // It stands on the first row when the log fails.
+    let isolation = Isolation::ReadCommitted;
+    let (mut reader, mut under_way) = (db.transaction(), db.cursor(&family));
+    reader.begin(TransactionOptions { isolation, ..TransactionOptions::default() }).expect("begins");
+    reader.statement_begin(true, Duration::from_secs(10)).expect("begins");
+    let locking = Scan { mode: ReadMode::Exclusive, ..Scan::default() };
+    assert!(under_way.seek(&mut reader, &locking).expect("seeks"));
     disk.fail(Fault { op: Some(Op::Write), path: ".wal".into(), skip: 0, times: 1, failure: Failure::Eio });
     assert!(matches!(fails.commit(), Err(Error::OutcomeUnknown)));
     assert!(matches!(refused.finish(false), Err(Error::ReadOnly(_))));
 
-    assert_eq!(sim::rows(&db, &family).expect("reads"), [(key(1), b"there".to_vec())]);
+    let there = [(key(0), b"first".to_vec()), (key(1), b"there".to_vec())];
+    assert_eq!(sim::rows(&db, &family).expect("reads"), there);
+    let next = under_way.fetch(&mut reader, 0, true);
+    assert!(matches!(next, Err(Error::ReadOnly(_))), "{next:?}");
     for mode in [ReadMode::Shared, ReadMode::Exclusive] {
         let read = started(&db).get(&family, &key(1), mode);
         assert!(matches!(read, Err(Error::ReadOnly(_))), "{mode:?}: {read:?}");
     }
     // A scan at READ COMMITTED passes a deleted row without asking for its lock.
     let mut txn = db.transaction();
-    let isolation = Isolation::ReadCommitted;
     txn.begin(TransactionOptions { isolation, ..TransactionOptions::default() }).expect("begins");
     txn.statement_begin(true, Duration::from_secs(10)).expect("begins");
-    let found = db.cursor(&family).seek(&mut txn, &Scan { mode: ReadMode::Exclusive, ..Scan::default() });
+    let found = db.cursor(&family).seek(&mut txn, &locking);
     assert!(matches!(found, Err(Error::ReadOnly(_))), "{found:?}");
     assert!(matches!(started(&db).put(&family, &key(1), b"again"), Err(Error::ReadOnly(_))));
 }

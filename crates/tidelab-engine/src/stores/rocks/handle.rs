@@ -206,13 +206,14 @@ impl Handle {
             );
         }
         let found = values.into_iter().map(|value| (!value.is_null()).then_some(Pinned(value))).collect();
-        errors.into_iter().filter(|error| !error.is_null()).try_for_each(|error| {
+        let failed = errors.into_iter().filter(|error| !error.is_null()).map(|error| {
             checked(|e| {
                 // SAFETY: `e` is a place for an error, which frees it.
                 unsafe { *e = error }
             })
-        })?;
-        Ok(found)
+        });
+        // All of them, so that each is freed.
+        failed.fold(Ok(()), Result::and).map(|()| found)
     }
 
     /// An iterator over the store as it is now; it stands nowhere.

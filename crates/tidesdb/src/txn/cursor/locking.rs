@@ -29,6 +29,8 @@ impl Cursor {
                     continue;
                 }
             }
+            // After the read: a deletion that it passed may have been refused since the scan began.
+            txn.check_newest_is_written()?;
             let Some((next, mut span, seq)) = found else {
                 self.batch.bytes.clear();
                 return Ok(false);

@@ -77,8 +77,8 @@ impl Transaction {
         Ok(Found { live, expiry, newly_locked })
     }
 
-    /// Reads `keys` in this mode, the plain ones all at one moment; calls `each` once for every key, in ascending
-    /// order, with its place and its value, `None` if there is none. After RocksDB's MultiGet.
+    /// Reads `keys` in this mode, at a snapshot all of one moment. Calls `each` once for every key, in ascending order, with
+    /// its place and its value, `None` if there is none. After RocksDB's MultiGet.
     pub fn get_many(
         &mut self,
         family: &Arc<Family>,
