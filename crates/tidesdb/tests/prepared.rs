@@ -30,48 +30,55 @@ use world::{
 };
 
 #[test]
-fn a_crash_at_every_call_loses_no_prepared_transaction_and_no_decision() {
+fn a_crash_at_every_call_loses_no_prepared_transaction_and_no_decision_without_sync() {
+    crash_at_every_call(SyncMode::None);
+}
+
+#[test]
+fn a_crash_at_every_call_loses_no_prepared_transaction_and_no_decision_with_sync() {
+    crash_at_every_call(SyncMode::Full);
+}
+
+fn crash_at_every_call(mode: SyncMode) {
     let stride = env("PREPARED_STRIDE", 1).max(1);
     let (mut points, mut crashes) = (0u64, 0u64);
     for (ordinal, (name, steps)) in programs().into_iter().enumerate() {
-        for mode in [SyncMode::None, SyncMode::Full] {
-            let (options, seed) = (small(mode), ordinal as u64 * 2 + mode as u64);
+        let (options, seed) = (small(mode), ordinal as u64 * 2 + mode as u64);
+        let disk = new_store(seed, &options);
+        let first = disk.calls() + 1;
+        let mut world = World::new(disk, options.clone()).expect("opens");
+        world.run(&steps).unwrap_or_else(|e| panic!("{name} without a crash: {e}"));
+        let calls = world.disk.calls();
+        drop(world.die());
+        let step = stride * ((calls - first) / 100 + 1);
+        let mut n = first + seed % step;
+        while n <= calls + 1 {
+            points += 1;
             let disk = new_store(seed, &options);
-            let first = disk.calls() + 1;
-            let mut world = World::new(disk, options.clone()).expect("opens");
-            world.run(&steps).unwrap_or_else(|e| panic!("{name} without a crash: {e}"));
-            let calls = world.disk.calls();
-            drop(world.die());
-            let step = stride * ((calls - first) / 100 + 1);
-            let mut n = first + seed % step;
-            while n <= calls + 1 {
-                points += 1;
-                let disk = new_store(seed, &options);
-                disk.crash_at(n);
-                let world = match World::new(disk.clone(), options.clone()) {
-                    Ok(mut world) => {
-                        // An error is the crash; what was answered before it counts.
-                        let _ = world.run(&steps);
-                        world.die()
-                    }
-                    Err(_) => {
-                        n += step;
-                        continue;
-                    }
-                };
-                for (which, crash) in Crash::ALL.into_iter().enumerate() {
-                    crashes += 1;
-                    let found = disk.crash(crash);
-                    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                        recovers(&found, &world, crash, which as u64 == n % 6);
-                    }));
-                    if let Err(panic) = done {
-                        println!("FAILED: {name}, {mode:?}, call {n} of {calls}, {crash:?}");
-                        std::panic::resume_unwind(panic);
-                    }
+            disk.crash_at(n);
+            let world = match World::new(disk.clone(), options.clone()) {
+                Ok(mut world) => {
+                    // An error is the crash; what was answered before it counts.
+                    let _ = world.run(&steps);
+                    world.die()
                 }
-                n += step;
+                Err(_) => {
+                    n += step;
+                    continue;
+                }
+            };
+            for (which, crash) in Crash::ALL.into_iter().enumerate() {
+                crashes += 1;
+                let found = disk.crash(crash);
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    recovers(&found, &world, crash, which as u64 == n % 6);
+                }));
+                if let Err(panic) = done {
+                    println!("FAILED: {name}, {mode:?}, call {n} of {calls}, {crash:?}");
+                    std::panic::resume_unwind(panic);
+                }
             }
+            n += step;
         }
     }
     println!("{points} crash points, {crashes} crashes");
