@@ -218,7 +218,7 @@ fn locking_reads_do_not_see_a_commit_that_a_failed_log_refused() {
     assert_eq!(sim::rows(&db, &family).expect("reads"), there);
     let next = under_way.fetch(&mut reader, 0, true);
     assert!(matches!(next, Err(Error::ReadOnly(_))), "{next:?}");
-    for mode in [ReadMode::Shared, ReadMode::Exclusive] {
+    for mode in [ReadMode::Latest, ReadMode::Shared, ReadMode::Exclusive] {
         let read = started(&db).get(&family, &key(1), mode);
         assert!(matches!(read, Err(Error::ReadOnly(_))), "{mode:?}: {read:?}");
     }

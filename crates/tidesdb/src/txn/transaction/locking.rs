@@ -110,6 +110,8 @@ impl Transaction {
         if self.options.unlocked {
             return Ok(Some(Granted::AlreadyHeld));
         }
+        // Nor is it worth a wait: an owner whose outcome the restart decides keeps its locks until then.
+        self.check_newest_is_written()?;
         let policy = self.policy(skip);
         let intent = self.options.optimistic && !self.options.ordered_waits;
         let locks = &self.transactions.locks;

@@ -83,9 +83,8 @@ impl Transaction {
     pub(crate) fn read_seq(&mut self, mode: ReadMode) -> Result<Seq> {
         match mode {
             ReadMode::Snapshot => {}
-            ReadMode::Latest => return Ok(MAX_SEQ),
-            ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive => {
-                // Passed over without its lock, a deletion may be that of a refused commit.
+            ReadMode::Latest | ReadMode::Gap | ReadMode::Shared | ReadMode::Exclusive => {
+                // Passed over without its lock, or looked at without one, it may be that of a refused commit.
                 self.check_newest_is_written()?;
                 return Ok(MAX_SEQ);
             }
