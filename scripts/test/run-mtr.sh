@@ -25,7 +25,7 @@ status=0
 (
   cd "$base/share/mariadb/mariadb-test"
   # shellcheck disable=SC2046,SC2086  # lists of words
-  MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-3}" \
+  MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-4}" \
     --vardir="$vardir" --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 \
     --verbose-restart \
     $([ "$(id -u)" != 0 ] || echo --user=root) ${MTR_FLAGS:-} "$@"
