@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::lock::{Mode, TableMode};
 use tidesdb::internal::txn::cursor::{Scan, Start};
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode};
 use tidesdb::{Error, Isolation, Options, SyncMode, TransactionOptions};
 
 use super::sim::{begin_as, normal, open, tiny_family};
