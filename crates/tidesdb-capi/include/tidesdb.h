@@ -729,6 +729,9 @@ static inline int tidesdb_cursor_step(tidesdb_cursor *cursor, int direction) {
 static inline int tidesdb_cursor_next(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, TIDESDB_FORWARD); }
 static inline int tidesdb_cursor_prev(tidesdb_cursor *cursor) { return tidesdb_cursor_step(cursor, TIDESDB_BACKWARD); }
 
+/* Sets *rows to the number of rows from the one on which the cursor stands to the end of its scan, several times faster
+ * than steps, and the cursor stands on none. In TIDESDB_READ_SNAPSHOT alone; errors: as of steps. */
+int tidesdb_cursor_count(tidesdb_cursor *cursor, uint64_t *rows);
 /* After TIDESDB_PEEKED from a seek or step: the row again, waiting for its lock; the next one, or
  * TIDESDB_NOT_FOUND, when it is gone. */
 int tidesdb_cursor_relock(tidesdb_cursor *cursor, tidesdb_txn *txn);

@@ -393,6 +393,28 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_cursor_count(cursor: *mut CursorHandle, rows: *mut u64) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let handle = unsafe { given_mut(cursor)? };
+        // SAFETY: as above.
+        unsafe { answer(rows, 0)? };
+        if handle.txn.is_null() || handle.direction == 0 || handle.batch.is_empty() {
+            return Ok(NOT_FOUND);
+        }
+        let position = handle.position as usize;
+        handle.forget_batch();
+        // SAFETY: the transaction of the last seek, by the crate's contract still there.
+        let txn = unsafe { transaction(handle.txn)? };
+        let counted = counted(handle.work, || handle.inner.count(txn, position))?;
+        // SAFETY: as above.
+        unsafe { answer(rows, counted)? };
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_cursor_relock(cursor: *mut CursorHandle, txn: *mut TxnHandle) -> c_int {
     guard(|| {
         // SAFETY: the crate's contract.

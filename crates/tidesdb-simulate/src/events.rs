@@ -20,6 +20,7 @@ const KINDS: &[&str] = &[
     "commit by xid",
     "commit in two phases",
     "conflict",
+    "count of rows",
     "crash in a recovery",
     "crash: drop",
     "crash: keep",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_simulated::internal::store::family::Family;
+use tidesdb_simulated::internal::txn::cursor::Scan;
 use tidesdb_simulated::internal::txn::transaction::{ReadMode, Transaction};
 use tidesdb_simulated::{Error, Isolation, TransactionOptions};
 
@@ -123,12 +124,35 @@ impl Client<'_> {
         if !rows.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(Failed::Wrong(format!("a scan of {} is not in order", from.escape_ascii())));
         }
+        self.count(txn, &family, &scan, rows.len())?;
         if let Some(seq) = self.snapshot(txn)? {
             let found = Found { rows, second: self.world.second(txn, ReadMode::Snapshot) };
             let range = Range { life, from, to: None, found, unknown: BTreeSet::new() };
             self.world.history.scanned(&self.name(), seq, range, self.own.clone());
         }
         Ok(())
+    }
+
+    /// Counts the rows that a scan has just found, at the same snapshot.
+    fn count(
+        &self,
+        txn: &mut Transaction,
+        family: &Arc<Family>,
+        scan: &Scan<'_>,
+        found: usize,
+    ) -> Result<(), Failed> {
+        let (seq, second) = (txn.snapshot_seq(), self.world.second(txn, ReadMode::Snapshot));
+        let mut cursor = self.world.db.cursor(family);
+        let rows = if cursor.seek(txn, scan)? { cursor.count(txn, 0)? } else { 0 };
+        // At READ UNCOMMITTED others may have come and gone, at a later second rows may have expired.
+        if seq.is_none() || second != self.world.second(txn, ReadMode::Snapshot) {
+            return Ok(());
+        }
+        hit("count of rows");
+        match rows == found as u64 {
+            true => Ok(()),
+            false => Err(Failed::Wrong(format!("it counts {rows} rows, and a scan finds {found}"))),
+        }
     }
 
     /// The snapshot of plain reads now. It has all commits answered before the transaction began.

@@ -107,6 +107,7 @@ mutants! {
     // Commit and snapshots.
     VisibleBeforeDone: "the visible sequence passes a commit that is not in its memtable",
     AnsweredBeforeVisible: "a commit is answered before it is visible",
+    DeletedRowCounted: "a count of a scan's rows counts a deleted one",
     OwnUnseenInBatch: "a read of several keys passes over the transaction's own changes",
     RefusedCommitRead: "a locking read finds the changes of a commit that a failure of the log refused",
     UnlockedBeforeEnd: "a commit's locks go before it is in its memtable",

@@ -442,6 +442,7 @@ fn programs(tiny: bool, count: u64, steps: u64) {
             "dropped",
             "gets",
             "scans",
+            "counts of rows",
             "cursor steps",
             "commits",
             "prepares",

@@ -181,6 +181,9 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   ha_rows records_in_range(uint index, const key_range *min, const key_range *max,
                            page_range *pages) override;
 
+  /* --- count.cc --- */
+  ha_rows records() override;
+
   /* --- admin.cc --- */
   int analyze(THD *thd, HA_CHECK_OPT *) override;
   int optimize(THD *thd, HA_CHECK_OPT *) override;
@@ -256,6 +259,9 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* For entries of the scanned secondary index. */
   int entry_mode() const;
   int fail(int status) { return session_->fail(status, open_table_->name()); }
+
+  /* count.cc */
+  uint index_to_count();
 
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);

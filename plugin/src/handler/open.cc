@@ -28,7 +28,8 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_REC_NOT_IN_SEQ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_IN_READ_INDEX |
       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
-      HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS | HA_CAN_REPAIR;
+      HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS | HA_CAN_REPAIR |
+      HA_HAS_RECORDS;
   const Table_flags flags = may_be_filled_beside_writers() ? always : always | NO_ONLINE_ALTER;
   /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
   if (open_table_ && open_table_->rows_expire()) return flags;

@@ -178,13 +178,21 @@ impl World {
         }
         let here = row(&standing.cursor, standing.place).0;
         let sees = self.sees(at, standing.family, seq);
+        let open = &mut self.open[at];
+        let changes = open.txn.change_counter().load(std::sync::atomic::Ordering::Relaxed);
+        if !turn && changes == standing.changes && self.rng.one_in(5) {
+            let expected = if forward { sees.range(here..).count() } else { sees.range(..=here).count() };
+            let got = standing.cursor.count(&mut open.txn, standing.place).expect("counts");
+            assert_eq!(got, expected as u64, "count, forward {forward}, at {seq}");
+            self.count("counts of rows");
+            return;
+        }
         let next = match forward {
             true => sees.range((std::ops::Bound::Excluded(here.clone()), std::ops::Bound::Unbounded)).next(),
             false => sees.range(..here.clone()).next_back(),
         };
         let expected = next.map(|(key, value)| (key.clone(), value.clone()));
         let open = &mut self.open[at];
-        let changes = open.txn.change_counter().load(std::sync::atomic::Ordering::Relaxed);
         let prefetched = standing.place + 1 < standing.cursor.len() && changes == standing.changes && !turn;
         let found = if prefetched {
             standing.place += 1;

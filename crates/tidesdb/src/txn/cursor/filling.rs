@@ -129,12 +129,16 @@ impl Cursor {
         resolved.map(|()| full)
     }
 
+    /// Whether rows of the scan may be changes of the transaction itself.
+    pub(super) fn sees_own_changes(&self, txn: &Transaction) -> bool {
+        self.merged.own.is_some() || (!txn.batch.is_empty() && txn.batch.touches(self.family.id()))
+    }
+
     /// Reads the next rows, as many as the batch's present size. False: there are none.
     pub(super) fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
         self.batch.clear();
         self.locks.peeked = false;
-        let own_changes =
-            self.merged.own.is_some() || (!txn.batch.is_empty() && txn.batch.touches(self.family.id()));
+        let own_changes = self.sees_own_changes(txn);
         if self.gaps.kept || matches!(self.locks.mode, ReadMode::Shared | ReadMode::Exclusive) {
             return self.fill_locking(txn, own_changes);
         }

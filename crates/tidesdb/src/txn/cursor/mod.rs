@@ -7,10 +7,11 @@
 
 //!
 //! The state: `merged_view`, `position`, `bounds`, `row_locks`, `row_batch`, `deleted_run`, each with its
-//! invariants. The steps: here seeks and point reads, `filling` the batches of plain scans, `locking` the
-//! rows of locking ones.
+//! invariants. The steps: here seeks and point reads, `filling` the batches of plain scans, `counting` their
+//! rows, `locking` the rows of locking ones.
 
 mod bounds;
+mod counting;
 mod deleted_run;
 mod filling;
 mod locking;
@@ -280,10 +281,7 @@ impl Cursor {
     /// batch's first.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
         let Some(&span) = self.batch.spans.get(position) else { return Ok(false) };
-        txn.store.check_open()?;
-        if self.ended_snapshots != txn.ended_snapshots() {
-            return Err(Error::InvalidArgument("the snapshot of the scan has ended; seek again".into()));
-        }
+        self.check_scan(txn)?;
         self.locks.newly_locked = None;
         let leftover = position + 1 < self.batch.spans.len();
         let turned = forward != self.position.forward;
@@ -299,6 +297,15 @@ impl Cursor {
             self.place(txn)?;
         }
         self.fill_and_let_go(txn)
+    }
+
+    /// An error when the store is closed, or the scan's snapshot has ended.
+    fn check_scan(&self, txn: &Transaction) -> Result<()> {
+        txn.store.check_open()?;
+        match self.ended_snapshots == txn.ended_snapshots() {
+            true => Ok(()),
+            false => Err(Error::InvalidArgument("the snapshot of the scan has ended; seek again".into())),
+        }
     }
 
     /// Discards the rows read ahead: the next step reads all commits ordered by then. For an index scan whose
