@@ -435,6 +435,17 @@ static void cursors(void) {
   current_is(cursor, "0000");
   IS(TIDESDB_NOT_FOUND, tidesdb_cursor_prev(cursor));
 
+  /* The rows from the one it stands on; then it stands on none. */
+  uint64_t counted;
+  OK(seek_to(cursor, txn, TIDESDB_SEEK_AT_OR_AFTER, "0100", 0, NULL, TIDESDB_READ_SNAPSHOT));
+  for (i = 100; i < 150; i++)
+    OK(tidesdb_cursor_next(cursor));
+  OK(tidesdb_cursor_count(cursor, &counted));
+  CHECK(counted == 150);
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_next(cursor));
+  IS(TIDESDB_NOT_FOUND, tidesdb_cursor_count(cursor, &counted));
+  CHECK(counted == 0);
+
   /* A batch ends at the expected number of rows, and a hint is only a hint. */
   tidesdb_seek seek;
   memset(&seek, 0, sizeof seek);
@@ -1468,6 +1479,8 @@ static void misuse(void) {
   tidesdb_cursor_unlock_row(NULL, txn);
   tidesdb_cursor_look_again(NULL);
   IS(TIDESDB_INVALID, tidesdb_cursor_fetch(NULL, 1));
+  uint64_t counted = 0;
+  IS(TIDESDB_INVALID, tidesdb_cursor_count(NULL, &counted));
 
   /* Options that nobody initialised, or that name what is not there. */
   memset(&options, 0, sizeof options);

@@ -262,6 +262,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* count.cc */
   uint index_to_count();
+  int count_entries(uint index, uint64_t *rows);
 
   /* admin.cc */
   int compare_with_indexes(THD *thd, tidesdb_txn *txn, bool each_entry);

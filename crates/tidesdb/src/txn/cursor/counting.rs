@@ -27,6 +27,9 @@ impl Cursor {
             self.leave(last);
             loop {
                 self.check_scan(txn)?;
+                if txn.owner().is_killed() {
+                    return Err(Error::Interrupted);
+                }
                 if self.refresh(txn)? || !self.position.ahead {
                     self.place(txn)?;
                 }
@@ -34,9 +37,6 @@ impl Cursor {
                 rows += counted;
                 if stopped {
                     break;
-                }
-                if txn.owner().is_killed() {
-                    return Err(Error::Interrupted);
                 }
             }
             self.fill_and_let_go(txn)?;

@@ -8,6 +8,7 @@ use super::position::Edge;
 use super::row_batch::LARGE_BATCH;
 use super::{Cursor, Scan, Start};
 use crate::db::Db;
+use crate::error::Error;
 use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
 use crate::store::deleted_range_cache::{Bounds, Seen};
@@ -366,5 +367,41 @@ fn a_long_scan_of_a_snapshot_keeps_no_flushed_memtable() {
     while spare() == before {
         assert!(begun.elapsed() < std::time::Duration::from_secs(20), "the scan has let go of it");
         std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// A count goes on from any row of the batch, over own changes and those of others, and looks for KILL even
+/// where no two rows are counted in one walk.
+#[test]
+fn a_count_goes_on_from_a_row_and_can_be_killed() {
+    for (own, total) in [(false, 5u64), (true, 6)] {
+        let (db, family) = four_keys(Options::default(), true);
+        let mut txn = begin(&db);
+        txn.delete(&family, &[30]).and_then(|()| txn.put(&family, &[5], b"v")).expect("writes");
+        txn.put(&family, &[6], b"v").and_then(|()| txn.commit()).expect("commits");
+        let mut reader = begin(&db);
+        reader.statement_begin(true, std::time::Duration::ZERO).expect("statement");
+        if own {
+            reader.put(&family, &[7], b"v").expect("writes");
+        }
+        let mut cursor = Cursor::new(family.clone());
+        let scan = Scan { expect: 3, ..Scan::default() };
+        for from in 0..3 {
+            assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+            assert_eq!(cursor.count(&mut reader, from).expect("counts"), total - from as u64, "{own} {from}");
+            assert!(cursor.is_empty(), "it stands on no row");
+        }
+        let bounded = Scan { bound: Some(&[20]), ..scan };
+        assert!(cursor.seek(&mut reader, &bounded).expect("seeks"));
+        assert_eq!(cursor.count(&mut reader, 0).expect("counts"), total - 2);
+        let backward = Scan { start: Start::Last, ..scan };
+        assert!(cursor.seek(&mut reader, &backward).expect("seeks"));
+        assert_eq!(cursor.count(&mut reader, 0).expect("counts"), total);
+        let locking = Scan { mode: ReadMode::Latest, ..scan };
+        assert!(cursor.seek(&mut reader, &locking).expect("seeks"));
+        assert!(matches!(cursor.count(&mut reader, 0), Err(Error::InvalidArgument(_))));
+        assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+        db.kill(reader.owner());
+        assert!(matches!(cursor.count(&mut reader, 0), Err(Error::Interrupted)));
     }
 }
