@@ -131,3 +131,21 @@ fn times_of_expiry_and_dropped_families_are_told() {
     ddl.commit().expect("drops");
     assert!(matches!(txn.find_all(&family, keys.into_iter(), |_| {}), Err(Error::NoSuchFamily(_))));
 }
+
+#[test]
+fn a_read_of_many_keys_can_be_killed() {
+    let disk = FaultyDisk::new(1);
+    let db: Db = sim::open(&disk, &options()).expect("opens");
+    db.create_family(b"a", sim::tiny_family()).expect("creates");
+    let family = db.family(b"a").expect("there");
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
+    let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let mut txn = begin(&db);
+    txn.find_all(&family, asked.iter().copied(), |_| {}).expect("looks");
+    txn.get_many(&family, &asked, ReadMode::Snapshot, |_, _| {}).expect("reads");
+    db.kill(txn.owner());
+    let found = txn.find_all(&family, asked.iter().copied(), |_| {});
+    assert!(matches!(found, Err(Error::Interrupted)), "{found:?}");
+    let read = txn.get_many(&family, &asked, ReadMode::Snapshot, |_, _| {});
+    assert!(matches!(read, Err(Error::Interrupted)), "{read:?}");
+}

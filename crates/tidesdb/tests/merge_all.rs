@@ -186,3 +186,42 @@ fn it_rewrites_what_was_written_under_other_options() {
     let family = db.family(b"t").expect("there");
     assert_eq!(db.old_form_bytes(&family).expect("reads"), 0);
 }
+
+/// A snapshot keeps versions and tombstones through a merge into the last level; the next merge of the whole family
+/// after its end drops them.
+#[test]
+fn it_drops_what_an_earlier_one_kept_for_a_snapshot() {
+    let disk = FaultyDisk::new(1);
+    let options = Options { compaction_threads: 0, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let family = db.create_family(b"t", sim::tiny_family()).expect("creates");
+    let write = |delete: bool| {
+        let mut txn = begin(&db);
+        for n in 0..40u32 {
+            let key = n.to_be_bytes();
+            let done = match delete && n % 2 == 0 {
+                true => txn.delete(&family, &key),
+                false => txn.put(&family, &key, &[7; 100]),
+            };
+            done.expect("writes");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    };
+    let shape = || {
+        let tables = db.tables();
+        let of_family = tables.iter().filter(|table| table.family == family.id());
+        of_family.fold((0, 0), |(entries, dead), table| (entries + table.entries, dead + table.tombstones))
+    };
+    write(false);
+    let mut reader = begin(&db);
+    reader.take_snapshot().expect("takes");
+    write(true);
+    db.compact(&family).expect("merges");
+    assert_eq!(shape(), (80, 20), "the snapshot sees the old versions");
+    db.compact(&family).expect("merges");
+    assert_eq!(shape(), (80, 20), "it ends, with nothing to drop");
+    reader.rollback().expect("ends");
+    db.compact(&family).expect("merges");
+    assert_eq!(shape(), (20, 0));
+}

@@ -267,8 +267,21 @@ impl Maintenance {
         old.map(|table| table.file.number()).collect()
     }
 
-    /// Merges all present runs of a family into its last level. Rewrites tables there with expired entries,
-    /// and tables written under other options. An interruption keeps the merges done so far.
+    /// Files of the family's last level with old versions or tombstones that a merge kept for a snapshot, and
+    /// that no snapshot needs any more.
+    fn superseded_tables(&self, family: &Family) -> HashSet<FileNo> {
+        let (oldest, version) = (self.store.refresh_oldest_snapshot(), self.store.versions.current());
+        let levels = version.family(family.id());
+        let last = levels.iter().flat_map(|levels| levels.levels.last()).flat_map(|level| level.tables());
+        let is_superseded = |table: &&TableHandle| {
+            let meta = table.meta();
+            meta.max_seq <= oldest && (meta.entries > meta.keys || meta.tombstones > 0)
+        };
+        last.filter(is_superseded).map(|table| table.file.number()).collect()
+    }
+
+    /// Merges all present runs of a family into its last level. Rewrites tables there with expired or superseded
+    /// entries, and tables written under other options. An interruption keeps the merges done so far.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
         let expired_at = self.store.expired_at();
         // Later runs of level 0 are not waited for: under writes there is always one more.
@@ -276,9 +289,12 @@ impl Maintenance {
         let newest = version.family(family.id()).and_then(|levels| levels.l0.first());
         let upto = newest.map_or(0, |run| run.generation);
         drop(version);
+        // Once: what the merges below leave, a snapshot needs.
+        let superseded = self.superseded_tables(family);
         loop {
             family.check_live()?;
-            let old = self.old_tables(family);
+            let mut due = self.old_tables(family);
+            due.extend(&superseded);
             let picked = self.reservations.with(&self.store.versions, |version, reservations| {
                 let levels = version.family(family.id())?;
                 let from = first_level(levels, upto)?;
@@ -287,7 +303,7 @@ impl Maintenance {
                 }
                 let deepest = levels.levels.len().max(1) as u8;
                 let task = if from == deepest {
-                    in_last_level(levels, deepest, expired_at, &old)?
+                    in_last_level(levels, deepest, expired_at, &due)?
                 } else {
                     let below = |level: &u8| levels.level(*level).is_some();
                     whole_level(levels, upto, from, (from + 1..=deepest).find(below).unwrap_or(deepest))
@@ -336,12 +352,11 @@ fn first_level(levels: &FamilyLevels, upto: MemtableId) -> Option<u8> {
     tables_upto(levels, upto).map(|(level, _)| level).min()
 }
 
-/// The rewrite of a table of the last level with expired entries or in an old form; the new table has
-/// neither.
-fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64, old: &HashSet<FileNo>) -> Option<Task> {
+/// The rewrite of a table of the last level with expired entries, or one of `due`.
+fn in_last_level(levels: &FamilyLevels, level: u8, expired_at: u64, due: &HashSet<FileNo>) -> Option<Task> {
     let has_expired =
         |table: &&TableHandle| table.meta().expiry.is_some_and(|expiry| expiry.oldest <= expired_at);
-    let is_due = |table: &&TableHandle| has_expired(table) || old.contains(&table.file.number());
+    let is_due = |table: &&TableHandle| has_expired(table) || due.contains(&table.file.number());
     let table = levels.level(level)?.tables().iter().find(is_due)?;
     Some(Task {
         reason: Reason::Manual,

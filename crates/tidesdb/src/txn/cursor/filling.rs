@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::position::Edge;
 use super::row_batch::{Span, BATCH_BYTES};
-use super::{look_for_kill, Cursor, CursorState, Next};
+use super::{Cursor, CursorState, Next};
 use crate::cache::work;
 use crate::error::Result;
 use crate::iter::InternalIterator;
@@ -145,7 +145,7 @@ impl Cursor {
         let want = self.batch.grow();
         let mut steps = 0u32;
         while self.batch.spans.len() < want && !self.batch.is_full() {
-            look_for_kill(txn, &mut steps)?;
+            txn.look_for_kill(&mut steps)?;
             if self.position.forward && !own_changes && self.dead.steps == 0 && self.copy_live(want)? {
                 break;
             }

@@ -4,7 +4,7 @@
 use super::position::Edge;
 use super::row_batch::Span;
 use super::row_locks::Covered;
-use super::{look_for_kill, Cursor, CursorState, Next};
+use super::{Cursor, CursorState, Next};
 use crate::error::Result;
 use crate::lock::{Granted, Mode};
 use crate::txn::gap::successor;
@@ -80,7 +80,7 @@ impl Cursor {
         steps: &mut u32,
     ) -> Result<Option<(Next, Span, Seq)>> {
         loop {
-            look_for_kill(txn, steps)?;
+            txn.look_for_kill(steps)?;
             self.batch.bytes.clear();
             let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else {
                 self.end_deleted_run(txn);

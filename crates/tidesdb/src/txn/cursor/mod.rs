@@ -38,9 +38,6 @@ use crate::lock::Mode;
 use crate::store::family::Family;
 use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
 
-/// Steps between two checks of the kill flag.
-const KILL_STEPS: u32 = 256;
-
 /// The state of a key in a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CursorState {
@@ -341,12 +338,4 @@ impl Cursor {
     fn leave(&mut self, span: Span) {
         self.position.set(self.batch.key(span), Edge::Excluded);
     }
-}
-
-fn look_for_kill(txn: &Transaction, steps: &mut u32) -> Result<()> {
-    *steps += 1;
-    if *steps % KILL_STEPS == 0 && txn.owner().is_killed() {
-        return Err(Error::Interrupted);
-    }
-    Ok(())
 }

@@ -12,6 +12,9 @@ use crate::store::super_version::KeyVersion;
 use crate::types::{Entry, FamilyId, Seq};
 use crate::value::Seen;
 
+/// Keys read between two looks at KILL.
+const STEPS_BETWEEN_LOOKS: u32 = 256;
+
 impl Transaction {
     /// The transaction's own latest change of a key.
     pub(crate) fn own(&self, family: FamilyId, key: &[u8]) -> Result<Option<KeyVersion<'_>>> {
@@ -90,7 +93,7 @@ impl Transaction {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         // Neighbours share index and data blocks while these are in the processor's cache.
         order.sort_unstable_by_key(|place| keys[*place]);
-        let mut value = Vec::new();
+        let (mut value, mut steps) = (Vec::new(), 0);
         if matches!(mode, ReadMode::Shared | ReadMode::Exclusive) {
             for place in order {
                 let found = self.get_into(family, keys[place], mode, false, OnMissing::Keep, &mut value)?;
@@ -104,6 +107,7 @@ impl Transaction {
         // A drop since the check above has marked the family, and then taken its tables away.
         family.check_live()?;
         for place in order {
+            self.look_for_kill(&mut steps)?;
             value.clear();
             let own = match mutant::is(Mutant::OwnUnseenInBatch) {
                 true => None,
@@ -117,6 +121,15 @@ impl Transaction {
             each(place, seen.is_some_and(|seen| seen.live).then_some(&value));
         }
         Ok(())
+    }
+
+    /// A step of a read of many keys. An error when the owner was killed, asked now and then.
+    pub(crate) fn look_for_kill(&self, steps: &mut u32) -> Result<()> {
+        *steps += 1;
+        match *steps % STEPS_BETWEEN_LOOKS == 0 && self.owner.is_killed() {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
     }
 
     /// The newest version at or below `seq`, as `read` takes it; the time of the search is measured now and then.
@@ -152,7 +165,9 @@ impl Transaction {
         // A drop since the check above has marked the family, and then taken its tables away.
         family.check_live()?;
         let mut committed = AscendingGets::new(&super_version, family.id(), seq);
+        let mut steps = 0;
         for key in keys {
+            self.look_for_kill(&mut steps)?;
             let look = |entry: Entry<'_>| self.look(&entry, ReadMode::Latest);
             let seen = match self.own(family.id(), key)? {
                 Some(own) => Some(look(own.entry())),
