@@ -147,10 +147,7 @@ int IndexBuild::read_rows() {
   if (status == TIDESDB_OK) status = open_cursor(rows_, &cursor);
   if (status != TIDESDB_OK) return fail(status);
 
-  tidesdb_family_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
-  const bool counted = tidesdb_family_get_stats(rows_, &stats) == TIDESDB_OK;
+  const tidesdb_family_stats stats = stats_of(rows_);
 
   tidesdb_seek first;
   memset(&first, 0, sizeof(first));
@@ -162,7 +159,7 @@ int IndexBuild::read_rows() {
        status = tidesdb_cursor_next(cursor.get())) {
     if (++rows % ROWS_BETWEEN_LOOKS == 0) {
       if (killed()) return HA_ERR_ABORTED_BY_USER;
-      if (counted) thd_progress_report(thd_, rows, std::max<ulonglong>(rows, stats.entries));
+      if (stats.struct_size) thd_progress_report(thd_, rows, std::max<ulonglong>(rows, stats.entries));
     }
     const tidesdb_row &row = cursor->rows[cursor->position];
     const Slice primary_key{row.key, row.key_size};

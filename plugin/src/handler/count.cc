@@ -45,11 +45,8 @@ bool wants_count_alone(LEX *lex, JOIN *join) {
 }
 
 uint64_t bytes_of(tidesdb_family *family) {
-  tidesdb_family_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
-  if (tidesdb_family_get_stats(family, &stats) != TIDESDB_OK) return UINT64_MAX;
-  return stats.data_bytes + stats.memtable_bytes;
+  const tidesdb_family_stats stats = stats_of(family);
+  return stats.struct_size ? stats.data_bytes + stats.memtable_bytes : UINT64_MAX;
 }
 
 }  // namespace

@@ -21,15 +21,6 @@ namespace {
    partition less: there may be hundreds. */
 constexpr SampleSize SMALL_SAMPLE{2000, 20}, PARTITION_SAMPLE{500, 5};
 
-/* Of a dropped family nothing is known: all is 0. */
-tidesdb_family_stats stats_of(tidesdb_family *family) {
-  tidesdb_family_stats stats;
-  memset(&stats, 0, sizeof(stats));
-  stats.struct_size = sizeof(stats);
-  if (tidesdb_family_get_stats(family, &stats) != TIDESDB_OK) memset(&stats, 0, sizeof(stats));
-  return stats;
-}
-
 ulonglong old_form_bytes(tidesdb_family *family) {
   uint64_t bytes = 0;
   return tidesdb_family_old_form(family, &bytes) == TIDESDB_OK ? bytes : 0;

@@ -1,5 +1,7 @@
 #include "store/handles.h"
 
+#include <cstring>
+
 namespace tidesdb {
 
 int family_record(const tidesdb_family *family, std::vector<uint8_t> *record) {
@@ -14,6 +16,14 @@ int family_record(const tidesdb_family *family, std::vector<uint8_t> *record) {
     }
   }
   return status;
+}
+
+tidesdb_family_stats stats_of(tidesdb_family *family) {
+  tidesdb_family_stats stats;
+  memset(&stats, 0, sizeof(stats));
+  stats.struct_size = sizeof(stats);
+  if (tidesdb_family_get_stats(family, &stats) != TIDESDB_OK) memset(&stats, 0, sizeof(stats));
+  return stats;
 }
 
 uint64_t expiry_second(tidesdb_db *db) {

@@ -54,6 +54,9 @@ inline int create_txn(tidesdb_db *db, TxnHandle *txn) {
   return status;
 }
 
+/* Of a dropped family nothing is known: all is 0. */
+tidesdb_family_stats stats_of(tidesdb_family *family);
+
 /* The record that stands with a family in the dictionary. */
 int family_record(const tidesdb_family *family, std::vector<uint8_t> *record);
 
