@@ -138,6 +138,11 @@ impl CursorHandle {
         Err(Error::InvalidArgument("the cursor and the transaction are of two stores".into()))
     }
 
+    /// Whether a scan has placed it on a row of its batch.
+    fn stands_on_row(&self) -> bool {
+        !self.txn.is_null() && self.direction != 0 && !self.batch.is_empty()
+    }
+
     fn forget_batch(&mut self) {
         self.batch.clear();
         self.count = 0;
@@ -378,7 +383,7 @@ pub unsafe extern "C" fn tidesdb_cursor_fetch(cursor: *mut CursorHandle, directi
     guard(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given_mut(cursor)? };
-        if handle.txn.is_null() || handle.direction == 0 || handle.batch.is_empty() {
+        if !handle.stands_on_row() {
             return Ok(NOT_FOUND);
         }
         let position = handle.position as usize;
@@ -399,16 +404,16 @@ pub unsafe extern "C" fn tidesdb_cursor_count(cursor: *mut CursorHandle, rows: *
         let handle = unsafe { given_mut(cursor)? };
         // SAFETY: as above.
         unsafe { answer(rows, 0)? };
-        if handle.txn.is_null() || handle.direction == 0 || handle.batch.is_empty() {
+        if !handle.stands_on_row() {
             return Ok(NOT_FOUND);
         }
         let position = handle.position as usize;
         handle.forget_batch();
         // SAFETY: the transaction of the last seek, by the crate's contract still there.
         let txn = unsafe { transaction(handle.txn)? };
-        let counted = counted(handle.work, || handle.inner.count(txn, position))?;
+        let total = counted(handle.work, || handle.inner.count(txn, position))?;
         // SAFETY: as above.
-        unsafe { answer(rows, counted)? };
+        unsafe { answer(rows, total)? };
         Ok(OK)
     })
 }

@@ -17,7 +17,7 @@ use crate::options::{FamilyOptions, LogLevel};
 use crate::store::family::Family;
 use crate::sync::stage;
 use crate::types::{FamilyId, FileNo, MemtableId};
-use crate::version::{FamilyLevels, TableHandle};
+use crate::version::{FamilyLevels, TableHandle, Version};
 
 /// Pause before a manual compaction checks again for other jobs in its family.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -261,9 +261,8 @@ impl Maintenance {
     /// ones: they cannot be rewritten.
     fn old_tables(&self, family: &Family) -> HashSet<FileNo> {
         let (version, options) = (self.store.versions.current(), family.options());
-        let levels = version.family(family.id());
-        let last = levels.iter().flat_map(|levels| levels.levels.last()).flat_map(|level| level.tables());
-        let old = last.filter(|table| table.is_in_old_form(&options).unwrap_or(false));
+        let old =
+            last_level(&version, family).filter(|table| table.is_in_old_form(&options).unwrap_or(false));
         old.map(|table| table.file.number()).collect()
     }
 
@@ -271,13 +270,11 @@ impl Maintenance {
     /// that no snapshot needs any more.
     fn superseded_tables(&self, family: &Family) -> HashSet<FileNo> {
         let (oldest, version) = (self.store.refresh_oldest_snapshot(), self.store.versions.current());
-        let levels = version.family(family.id());
-        let last = levels.iter().flat_map(|levels| levels.levels.last()).flat_map(|level| level.tables());
         let is_superseded = |table: &&TableHandle| {
             let meta = table.meta();
             meta.max_seq <= oldest && (meta.entries > meta.keys || meta.tombstones > 0)
         };
-        last.filter(is_superseded).map(|table| table.file.number()).collect()
+        last_level(&version, family).filter(is_superseded).map(|table| table.file.number()).collect()
     }
 
     /// Merges all present runs of a family into its last level. Rewrites tables there with expired or superseded
@@ -345,6 +342,15 @@ impl Maintenance {
 /// The tables but those of level 0 after generation `upto`.
 fn tables_upto(levels: &FamilyLevels, upto: MemtableId) -> impl Iterator<Item = (u8, &TableHandle)> {
     levels.tables().filter(move |(level, table)| *level > 0 || table.generation <= upto)
+}
+
+/// The tables of a family's last level.
+fn last_level<'v>(version: &'v Version, family: &Family) -> impl Iterator<Item = &'v TableHandle> {
+    version
+        .family(family.id())
+        .and_then(|levels| levels.levels.last())
+        .into_iter()
+        .flat_map(|level| level.tables())
 }
 
 /// The uppermost level with tables.
