@@ -137,6 +137,7 @@ const ENGINE: &[&str] = &[
     "merge: file with dead tables",
     "merge: full level",
     "merge: level 0",
+    "merge: level 0 relieved by a flush",
     "merge: level 0, small runs",
     "merge: level 0, way blocked",
     "merge: manual",

@@ -47,6 +47,9 @@ const BASE_LEVEL0_FACTOR: u64 = 4;
 /// larger overlap would make the next merge that expensive at once. After LevelDB's grandparent limit.
 pub const GRANDPARENT_FACTOR: u64 = 10;
 
+/// Score added where writers stop with the next run: before the fullest level of any family.
+const ALMOST_STOPPED: u64 = 1_000_000_000;
+
 /// Least number of entries of a table rewritten for its dead versions.
 const GARBAGE_MIN_ENTRIES: u64 = if cfg!(simulation) { 16 } else { 256 };
 
@@ -95,6 +98,8 @@ pub struct FamilyShape<'a> {
 pub struct Bounds {
     /// Number of runs at which level 0 is due.
     pub trigger: u64,
+    /// Number of runs at which writers stop.
+    pub stop: u64,
     /// Target of the base level in bytes.
     pub base_level_size: u64,
     /// Bytes of a small run of level 0, an upper bound. Small runs merge among themselves above a much larger
@@ -122,6 +127,7 @@ impl Bounds {
         Bounds {
             // Where writers stop, merging has begun: else nothing would end the stop.
             trigger: family.l0_compaction_trigger.min(family.l0_stall_threshold).max(1).into(),
+            stop: family.l0_stall_threshold.into(),
             base_level_size: store.base_level_size.max(1),
             small_run: small_runs_bound(store),
             target_file_size: store.target_file_size.max(1),
@@ -177,7 +183,7 @@ impl Reason {
 pub struct Task {
     /// Its reason.
     pub reason: Reason,
-    /// Urgency, in thousandths; from 1000 on a bound is exceeded.
+    /// Urgency, in thousandths; from 1000 on a bound is exceeded, from [`ALMOST_STOPPED`] on writers stop soon.
     pub score: u64,
     /// Level of the inputs.
     pub from: u8,
@@ -355,7 +361,8 @@ fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> 
     let free: Vec<_> = shape.l0.iter().filter(|run| !run.busy).cloned().collect();
     let by_runs = free.len() as u64 * 1000 / bounds.trigger;
     let by_bytes = if free.len() > 1 { bytes(&free) * 1000 / bounds.base_level_size } else { 0 };
-    let score = by_runs.max(by_bytes);
+    let almost = shape.l0.len() as u64 + 1 >= bounds.stop && free.len() > 1;
+    let score = by_runs.max(by_bytes) + if almost { ALMOST_STOPPED } else { 0 };
     if score < 1000 && free.len() > 1 {
         if let Some((min, max)) = key_range(&free) {
             let overlap = bytes(shape.overlapping(targets.base, min, max));

@@ -15,6 +15,7 @@ use crate::version::reservations::Output;
 fn bounds() -> Bounds {
     Bounds {
         trigger: 4,
+        stop: 100,
         base_level_size: 100,
         small_run: 5,
         target_file_size: 20,
@@ -148,6 +149,18 @@ fn level_0() {
                 Level0 1000: merge L0 [4, 3, 2, 1] to L6 [a..n]
         "#]],
     );
+}
+
+/// Both are due, and the level below is the fuller one.
+#[test]
+fn level_0_comes_first_where_the_next_run_stops_writers() {
+    let both =
+        "L0 8:a-f=9 7:a-f=9 6:a-f=9 5:a-f=9\nL5 9:a-f=90 10:g-k=90 11:l-p=90\nL6 12:a-k=999 13:l-z=999";
+    for (stop, first) in [(6, "LevelFull"), (5, "Level0")] {
+        let shape = shape(both);
+        let task = pick(&shape, &Bounds { stop, ..bounds() }).unwrap();
+        assert_eq!(format!("{:?}", task.reason), first, "stop at {stop}: {task}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::types::{FamilyId, FileNo, MemtableId, RowCount, DICTIONARY};
 use crate::version::reservations::{CompactionReservation, CompactionReservations, Held};
 use crate::version::{Edit, NewTable, TableHandle, VersionSet};
 
-use run_sizes::{SMALL_RUN_FACTOR, TINY_RUN};
+use run_sizes::{merged_runs, Level0};
 use table_files::{TableFiles, TableRules};
 
 pub use run_sizes::{large_table_bound, small_runs_bound};
@@ -135,6 +135,7 @@ fn flush_once(
         true => Err(Error::Interrupted),
         false => Ok(()),
     };
+    let most_piled = most_piled(input, &families);
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
         let mut row_count = RowCount::ZERO;
@@ -145,7 +146,8 @@ fn flush_once(
         let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
         let is_left_out = without_small_runs.contains(&family);
         let bound = if is_left_out { 0 } else { small_runs_bound(input.options) };
-        let (small, deeper, reservation) = small_runs(input, bound, family, bytes);
+        let runs = Level0Runs { family, options: &options, is_most_piled: most_piled == Some(family) };
+        let (small, deeper, reservation) = runs_to_merge(input, bound, &runs, bytes);
         *merging = Merging { family, files: small.iter().map(|run| run.file.number()).collect() };
         flushed.reservations.extend(reservation);
         let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
@@ -190,26 +192,50 @@ fn flush_once(
     Ok(flushed)
 }
 
+/// The family with most runs in level 0, if writers are soon to stop for it. A flush relieves one such family, so that
+/// it does not take much longer than others.
+fn most_piled(input: &FlushInput<'_>, families: &BTreeSet<FamilyId>) -> Option<FamilyId> {
+    let version = input.versions.current();
+    let piled = families.iter().filter_map(|&family| {
+        let runs = version.family(family)?.l0.len();
+        let state = Level0::of(runs, &(input.family)(family)?, input.options);
+        (state > Level0::Short).then_some((runs, std::cmp::Reverse(family)))
+    });
+    piled.max().map(|(_, std::cmp::Reverse(family))| family)
+}
+
+/// A family whose level 0 gets a run.
+struct Level0Runs<'a> {
+    family: FamilyId,
+    options: &'a FamilyOptions,
+    is_most_piled: bool,
+}
+
 /// Reserves and returns the newest runs of level 0 to merge into the flush, newest first. The flag is true if
 /// the family has other runs; all of those are older.
-fn small_runs(
+fn runs_to_merge(
     input: &FlushInput<'_>,
     bound: u64,
-    family: FamilyId,
+    runs: &Level0Runs<'_>,
     bytes: u64,
 ) -> (Vec<TableHandle>, bool, Option<CompactionReservation>) {
+    let family = runs.family;
     input.reservations.with(input.versions, |version, reservations| {
         let Some(levels) = version.family(family) else {
             return (Vec::new(), false, None);
         };
-        let mut merged = bytes;
-        let take = |run: &&TableHandle| {
-            let len = run.meta().len;
-            let fits = len <= TINY_RUN.max(merged * SMALL_RUN_FACTOR) && merged + len < bound;
-            merged += len;
-            fits && input.oldest && !reservations.holds(family, run.file.number())
+        let relieves = match Level0::of(levels.l0.len(), runs.options, input.options) {
+            Level0::Short => false,
+            Level0::Piled => runs.is_most_piled && bound > 0,
+            Level0::Full => bound > 0,
         };
-        let small: Vec<TableHandle> = levels.l0.iter().take_while(take).cloned().collect();
+        let is_free = |run: &&TableHandle| input.oldest && !reservations.holds(family, run.file.number());
+        let free = levels.l0.iter().take_while(is_free).map(|run| run.meta().len);
+        let merged = merged_runs(free, bytes, bound, relieves);
+        let small: Vec<TableHandle> = levels.l0.iter().take(merged).cloned().collect();
+        if relieves && !small.is_empty() {
+            note("merge: level 0 relieved by a flush");
+        }
         let deeper = small.len() < levels.l0.len() || !levels.levels.is_empty();
         if small.is_empty() {
             return (small, deeper, None);
