@@ -736,8 +736,9 @@ int tidesdb_cursor_count(tidesdb_cursor *cursor, uint64_t *rows);
  * TIDESDB_NOT_FOUND, when it is gone. */
 int tidesdb_cursor_relock(tidesdb_cursor *cursor, tidesdb_txn *txn);
 /* Rows that were fetched behind the one that the cursor stands on are old: the next step looks at what is committed then.
- * For a scan over entries that found the row of one changed: it may have an entry in front now. */
-void tidesdb_cursor_look_again(tidesdb_cursor *cursor);
+ * For a scan over entries that found the row of one changed: it may have an entry in front now. With at_key the next step
+ * begins with the present key, for keys that may belong to another row now. */
+void tidesdb_cursor_look_again(tidesdb_cursor *cursor, uint8_t at_key);
 /* Gives back the lock that the last locking read of this cursor newly took; no effect on a row that the
  * transaction has written or had locked before. For READ COMMITTED. */
 void tidesdb_cursor_unlock_row(tidesdb_cursor *cursor, tidesdb_txn *txn);

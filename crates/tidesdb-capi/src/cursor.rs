@@ -437,12 +437,12 @@ pub unsafe extern "C" fn tidesdb_cursor_relock(cursor: *mut CursorHandle, txn: *
 
 /// See the header.
 #[no_mangle]
-pub unsafe extern "C" fn tidesdb_cursor_look_again(cursor: *mut CursorHandle) {
+pub unsafe extern "C" fn tidesdb_cursor_look_again(cursor: *mut CursorHandle, at_key: u8) {
     guard(|| {
         // SAFETY: the crate's contract.
         let handle = unsafe { given_mut(cursor)? };
         handle.count = handle.count.min(handle.position.saturating_add(1));
-        handle.inner.look_again();
+        handle.inner.look_again(at_key != 0);
         Ok(OK)
     });
 }

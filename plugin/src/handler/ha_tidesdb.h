@@ -308,6 +308,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int return_row(int status, int direction, uchar *buf, int none, bool past_value = false);
   int return_current_row(const tidesdb_row &row, uchar *buf);
   void give_back_other_row();
+  void look_again(tidesdb::Slice key, tidesdb::Slice primary_key);
   bool fits_over_newer(Slice entry_key, Slice primary_key, uchar *buf);
   int return_entry(const tidesdb_row &entry, uchar *buf);
   /* Says why a row cannot be read: in the error log, and to the client where its layout is unknown. */

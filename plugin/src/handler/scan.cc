@@ -237,6 +237,19 @@ void ha_tidesdb::give_back_other_row() {
   unlock_row();
 }
 
+/* Another transaction has taken the entry from its row: the row may have one after it, and a value of a unique index
+   may be another row's. An entry that still leads to the same row is passed. */
+void ha_tidesdb::look_again(Slice key, Slice primary_key) {
+  bool at_key = false;
+  if (index_kinds_[scan_.index]->is_unique() && !lock_choice_.skip_locked) {
+    buffers_.entry_key.assign(key);
+    buffers_.entry_key.append(primary_key.data, primary_key.size);
+    at_key = !same_bytes(buffers_.entry_key.slice(), scan_.passed.slice());
+    scan_.passed.assign(buffers_.entry_key.slice());
+  }
+  tidesdb_cursor_look_again(scan_.cursor, at_key);
+}
+
 int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   const KeyCodec *codec = index_codecs_[scan_.index];
   const Slice key{entry.key, entry.key_size}, value{entry.value, entry.value_size};
@@ -281,7 +294,7 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
       return HA_ERR_CRASHED;
     }
     unlock_row();
-    tidesdb_cursor_look_again(scan_.cursor);
+    look_again(key, primary_key);
     return SKIP_ROW;
   }
   if (error == 0 && ((current_entry && has_condition) || computes_virtual_columns()))
@@ -289,8 +302,7 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   const EntrySet::Entry *own = nullptr;
   if (error == 0 && current_entry && !(own = own_entry(buf, key, primary_key))) {
     give_back_other_row();
-    /* Another transaction has moved the row, perhaps to an entry after this one. */
-    tidesdb_cursor_look_again(scan_.cursor);
+    look_again(key, primary_key);
     return SKIP_ROW;
   }
   /* The entry was judged before the row was locked, which has other bytes of the same weights by now; or it

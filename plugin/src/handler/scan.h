@@ -76,6 +76,7 @@ struct Scan {
   ByteBuffer saved_key;
   ByteBuffer
       given; /* reading over newer rows, a unique index: key and row of the last entry that was given */
+  ByteBuffer passed; /* a unique index: key and row of the last entry whose row did not have it any more */
 
   void begin(uint of_index) {
     index = of_index;
@@ -85,6 +86,7 @@ struct Scan {
     end.bound = nullptr;
     end.exact = false;
     columns_chosen = false;
+    passed.clear();
   }
 
   /* The cursor gives back what it stands on. */

@@ -282,7 +282,12 @@ impl Cursor {
         self.locks.newly_locked = None;
         let leftover = position + 1 < self.batch.spans.len();
         let turned = forward != self.position.forward;
-        self.position.set(self.batch.key(span), Edge::Excluded);
+        let edge = if std::mem::take(&mut self.position.at_key) && !turned {
+            Edge::Included
+        } else {
+            Edge::Excluded
+        };
+        self.position.set(self.batch.key(span), edge);
         self.position.again = span.is_first && !turned;
         self.position.forward = forward;
         if turned {
@@ -306,8 +311,10 @@ impl Cursor {
     }
 
     /// Discards the rows read ahead: the next step reads all commits ordered by then. For an index scan whose
-    /// caller found a changed row: the row may now have an entry in front of the scan.
-    pub fn look_again(&mut self) {
+    /// caller found a changed row: the row may now have an entry in front of the scan. `at_key`: the next step begins with
+    /// the present key, which may belong to another row by now, as of a unique index.
+    pub fn look_again(&mut self, at_key: bool) {
+        self.position.at_key = at_key;
         self.position.ahead = false;
         self.merged.reach_ordered = true;
     }

@@ -30,12 +30,21 @@ pub(super) struct Position {
     pub(super) ahead: bool,
     /// The snapshot's version of `last` was not given yet: the merge is placed on it, own changes after it.
     pub(super) again: bool,
+    /// The next step begins with the key of the row that it steps from.
+    pub(super) at_key: bool,
 }
 
 impl Position {
     /// At the front of a family.
     pub(super) fn new() -> Position {
-        Position { last: Vec::new(), edge: Edge::Open, forward: true, ahead: false, again: false }
+        Position {
+            last: Vec::new(),
+            edge: Edge::Open,
+            forward: true,
+            ahead: false,
+            again: false,
+            at_key: false,
+        }
     }
 
     /// Moves to the side `edge` of `key`.

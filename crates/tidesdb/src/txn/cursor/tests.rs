@@ -92,7 +92,7 @@ fn moved_in_front(
         }
         if key == 20 {
             // Its row does not have this entry any more, as who reads the row finds out.
-            cursor.look_again();
+            cursor.look_again(false);
         }
         if key != 20 && at + 1 < cursor.len() {
             at += 1;
@@ -197,9 +197,33 @@ fn a_locking_scan_that_looks_again_sees_what_is_ordered() {
     let mut writer = None;
     let seen = after_ten(&db, &family, &scan, |cursor| {
         writer = Some(order_move(&db, &family, false));
-        cursor.look_again();
+        cursor.look_again(false);
     });
     assert_eq!(seen, [25, 30, 40]);
+}
+
+/// The entry of a unique index goes from one row to another while the scan is at it.
+#[test]
+fn a_scan_that_looks_at_its_key_again_sees_the_key_s_new_row() {
+    let (db, family) = four_keys(Options::default(), false);
+    for (forward, start, expected) in [(true, Start::First, [10, 10, 20]), (false, Start::Last, [40, 40, 30])]
+    {
+        let scan = Scan { start, mode: ReadMode::Gap, expect: 8, ..Scan::default() };
+        let mut reader = begin(&db);
+        let mut cursor = Cursor::new(family.clone());
+        assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+        let mut seen = vec![(cursor.row(0).0[0], cursor.row(0).1.to_vec())];
+        let mut writer = begin(&db);
+        writer.put(&family, &[expected[0]], b"another row").expect("writes");
+        writer.commit().expect("commits");
+        cursor.look_again(true);
+        for _ in 0..2 {
+            assert!(cursor.fetch(&mut reader, 0, forward).expect("steps"));
+            seen.push((cursor.row(0).0[0], cursor.row(0).1.to_vec()));
+        }
+        assert_eq!(seen.iter().map(|row| row.0).collect::<Vec<_>>(), expected);
+        assert_eq!(seen[1].1, b"another row");
+    }
 }
 
 /// A semi-consistent scan finds the row in a table, and finds the deletion only when it does not get the
@@ -259,7 +283,7 @@ fn a_locking_scan_does_not_jump_over_what_died_after_it_was_placed() {
         seen.push(cursor.row(0).0[0]);
         // The entry's row tells that it is gone.
         if seen == [20] {
-            cursor.look_again();
+            cursor.look_again(false);
         }
         if !cursor.fetch(&mut reader, 0, true).expect("steps") {
             break;
