@@ -6,7 +6,7 @@
 //! - under `cfg(simulation)` those of a scheduler of coroutines, for the whole engine (`crates/tidesdb-simulate`).
 //!
 //! An implementation needs no more than the names here. `Mutex` has `new`, `lock`, `try_lock`, `try_lock_for`,
-//! `lock_arc` and `get_mut`; `RwLock` has `new`, `read` and `write`; `Condvar` has `new`, `wait`, `wait_for`, `notify_one`
+//! `try_lock_arc_for` and `get_mut`; `RwLock` has `new`, `read` and `write`; `Condvar` has `new`, `wait`, `wait_for`, `notify_one`
 //! and `notify_all`; all have `Default` and `Debug`. A limit of a wait is a duration by the clock of the store's
 //! `Env` (`env.rs`). Nothing maps a guard, upgrades one, or sends one to another thread but [`ArcMutexGuard`]: a group
 //! of DDL holds it from call to call.

@@ -296,6 +296,73 @@ fn a_close_ends_the_waits_for_room() {
     put(&db, 4).expect("commits after a restart");
 }
 
+/// The counter's last value is to be written at the close, and there is no room for it.
+#[test]
+fn a_close_with_a_used_counter_waits_for_no_room() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &options(SyncMode::Full)).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    put(&db, 1).expect("commits");
+    assert_eq!(db.counter_take(&family, 0, 1, 1, 1, u64::MAX).expect("has values"), 1);
+    fill(&disk, 0, Failure::Enospc);
+    drop(family);
+    let (told, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(db.close()));
+    let closed = ends.recv_timeout(Duration::from_secs(20)).expect("the close ends");
+    assert!(closed.is_err(), "the counter's value is not durable");
+    check_crash(&disk, SyncMode::Full, &[1], &[], "closed");
+    let db = open(&disk.crash(Crash::Kill), &options(SyncMode::Full)).expect("opens");
+    let family = db.family(b"t").expect("there");
+    assert!(db.counter_take(&family, 0, 1, 1, 1, u64::MAX).expect("has values") > 1, "no value twice");
+}
+
+/// Somebody crosses the counter's ceiling and meets the full disk; a CREATE waits for room in the log. Others look at
+/// the counter, and get "disk full" for their DDL, at once.
+#[test]
+fn a_ceiling_and_a_create_without_room_hold_up_nobody_else() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk, &options(SyncMode::Full)).expect("opens");
+    let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let take = |db: &Db, count| db.counter_take(&db.family(b"t").expect("there"), 0, count, 1, 1, u64::MAX);
+    take(&db, 1).expect("has values");
+    fill(&disk, 0, Failure::Enospc);
+    let error = take(&db, 1_000_000).expect_err("the next ceiling has no room");
+    assert!(matches!(error, Error::DiskFull(_)), "{error}");
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            assert!(db.counter_peek(&family, 0).expect("reads") >= 2);
+            db.ddl().map(|_| ()).expect_err("there is no room")
+        });
+        until("others go on", || asked.is_finished());
+        let error = asked.join().expect("no panic");
+        assert!(matches!(error, Error::DiskFull(_)), "{error}");
+    });
+    disk.heal();
+    assert!(take(&db, 1).expect("has room") >= 2);
+    drop(family);
+    db.close().expect("closes");
+}
+
+/// The store is to finish its merges at the close, and its flush finds no room. A commit that waits ends all the same.
+#[test]
+fn a_close_that_fails_early_ends_the_waits_for_room() {
+    let disk = FaultyDisk::new(1);
+    let options = Options { finish_compactions_on_close: true, ..options(SyncMode::Full) };
+    let db = open(&disk, &options).expect("opens");
+    db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    put(&db, 1).expect("commits");
+    fill(&disk, 0, Failure::Enospc);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| put(&db, 2));
+        until("the commit waits", || db.stats().wal_is_full);
+        assert!(db.clone().close().is_err());
+        until("the commit ends", || waits.is_finished());
+        let error = waits.join().expect("no panic").expect_err("there was no room");
+        assert!(matches!(error, Error::OutcomeUnknown), "{error}");
+    });
+    check_crash(&disk, SyncMode::Full, &[1], &[3], "closed");
+}
+
 /// A prepared transaction keeps its decision: it waits for room, and is not lost.
 #[test]
 fn a_decision_waits_for_room() {

@@ -224,3 +224,50 @@ fn a_failed_change_to_full_leaves_the_mode_as_it_was() {
     assert_eq!(db.live_options().sync_mode, SyncMode::None);
     assert_eq!(rows(&db, &t).expect("reads").len(), 1, "what was answered is there");
 }
+
+/// Copies of XA-prepared transactions are more than the log lets be on its way under a smaller write buffer. Nobody but
+/// their decisions ends them, so nobody waits for that.
+#[test]
+fn xa_prepared_transactions_are_in_no_writers_way_after_a_smaller_write_buffer() {
+    let disk = FaultyDisk::new(1);
+    let options = Options { write_buffer_size: 16 << 20, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut prepared = Vec::new();
+    for n in 0..40u8 {
+        let mut txn = begin(&db);
+        txn.put(&t, &[n], &[n; 100_000]).expect("puts");
+        txn.prepare_xa(&[n]).expect("prepares");
+        prepared.push(txn);
+    }
+    change(&db, |options| options.write_buffer_size = 64 << 10).expect("changes");
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| put(&db, &t, "k", b"v"));
+        until("a commit waits for what only a decision ends", || writes.is_finished());
+        writes.join().expect("commits");
+    });
+    for mut txn in prepared {
+        txn.commit().expect("commits");
+    }
+    assert_eq!(rows(&db, &t).expect("reads").len(), 41);
+}
+
+/// The transaction is larger than what may be on its way now: it waits for nobody but itself.
+#[test]
+fn a_transaction_from_before_a_smaller_write_buffer_commits() {
+    let disk = FaultyDisk::new(1);
+    let options = Options { write_buffer_size: 16 << 20, ..sim::normal(SyncMode::None) };
+    let db = open(&disk, &options).expect("opens");
+    let t = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+    let mut txn = begin(&db);
+    for n in 0..30u8 {
+        txn.put(&t, &[n], &[n; 100_000]).expect("puts");
+    }
+    change(&db, |options| options.write_buffer_size = 64 << 10).expect("changes");
+    std::thread::scope(|scope| {
+        let commits = scope.spawn(move || txn.commit());
+        until("the commit waits for itself", || commits.is_finished());
+        commits.join().expect("no panic").expect("commits");
+    });
+    assert_eq!(rows(&db, &t).expect("reads").len(), 30);
+}

@@ -2,7 +2,7 @@
 //! is given out (`docs/protocols.md` 6.3). Ceilings of a counter reach the log in ascending order: a writer
 //! of one holds the counter's lock in `CounterSet::ceilings`. A background thread reserves the next block
 //! when half of one is gone; values below the ceiling are handed out meanwhile. A caller that crosses the
-//! ceiling all the same writes one itself, with the counter held.
+//! ceiling all the same writes one itself, with that lock and without the counter's.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -152,11 +152,13 @@ impl Maintenance {
                 continue;
             }
             let ceiling = state.ceiling_for(next);
+            // Values below the present ceiling, and readers of the counter, do not wait for the log.
+            drop(slot);
             self.write_ceiling(family.id(), counter, ceiling)?;
-            state.ceiling = ceiling;
-            state.next = next;
-            state.asked = false;
-            return Ok(answer);
+            if let Some(state) = &mut *cell.lock() {
+                state.ceiling = ceiling;
+                state.asked = false;
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::sync::{stage, ArcMutexGuard};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{FamilyId, Kind, Seq, DICTIONARY};
 use crate::version::Edit;
-use crate::wal::Ddl as DdlKind;
+use crate::wal::{Ddl as DdlKind, WaitLimit};
 
 /// A name's meaning after the group.
 #[derive(Clone, Debug)]
@@ -41,11 +41,17 @@ pub struct Ddl {
 }
 
 impl Maintenance {
-    /// Begins a group of dictionary changes; waits for the end of another open group.
+    /// Begins a group of dictionary changes; waits for the end of another open group, but not for a full disk.
     pub(crate) fn ddl(self: &Arc<Self>) -> Result<Ddl> {
         self.store.check_writable()?;
         self.store.catalog.check_complete()?;
-        let one = self.ddl_lock.lock_arc();
+        let one = loop {
+            // The group before may wait for room on a full disk, and no KILL reaches who waits for it.
+            self.store.wal.check_room()?;
+            if let Some(one) = self.ddl_lock.try_lock_arc_for(WaitLimit::STEP) {
+                break one;
+            }
+        };
         let next_family = self.next_family.load(std::sync::atomic::Ordering::Acquire);
         Ok(Ddl {
             maintenance: self.clone(),

@@ -316,17 +316,18 @@ impl Db {
             }
             done => done,
         };
-        if self.store.live.get().finish_compactions_on_close && !dead {
-            self.maintenance.finish_compactions()?;
-        }
+        let merged = match self.store.live.get().finish_compactions_on_close && !dead {
+            true => self.maintenance.finish_compactions(),
+            false => Ok(()),
+        };
         if self.store.live.get().flush_on_close && !dead {
             // Commits not in files are in the log: the next opening replays it.
             if let Err(error) = self.store.flush(&|| false) {
                 self.store.log(LogLevel::Warn, &format!("closed without a flush: {error}"));
             }
         }
+        // Whatever failed so far: this ends the waits of others, and the log's end is synced below.
         self.background.stop();
-        settled?;
         if dead {
             // Nothing was made durable where the log failed.
             return self.store.wal_alive();
@@ -334,7 +335,8 @@ impl Db {
         if let Err(error) = self.store.settle_expiry_clock() {
             self.store.log(LogLevel::Warn, &format!("rows may expire up to a minute early or late: {error}"));
         }
-        self.store.wal.close()?;
+        let synced = self.store.wal.close();
+        settled.and(merged).and(synced)?;
         if let Err(error) = self.maintenance.forget_log() {
             self.store.log(LogLevel::Warn, &format!("the log's files stay listed: {error}"));
         }
@@ -361,6 +363,26 @@ mod tests {
 
     fn tables(disk: &FaultyDisk) -> BTreeSet<PathBuf> {
         disk.files().into_iter().filter(|path| path.extension().is_some_and(|end| end == "sst")).collect()
+    }
+
+    /// Another handle closes the store: nobody is left to flush.
+    #[test]
+    fn a_flush_ends_with_a_close() {
+        let disk = FaultyDisk::new(1);
+        let db = open(&disk);
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        let mut txn = db.transaction();
+        txn.begin(TransactionOptions::default()).expect("begins");
+        txn.put(&family, b"a", b"value").expect("puts");
+        txn.commit().expect("commits");
+        db.stop_background();
+        let (told, ends) = std::sync::mpsc::channel();
+        let flushing = db.clone();
+        std::thread::spawn(move || told.send(flushing.flush()));
+        assert!(ends.recv_timeout(std::time::Duration::from_millis(50)).is_err(), "nobody flushes");
+        db.store.set_closed();
+        let flushed = ends.recv_timeout(std::time::Duration::from_secs(20)).expect("the flush ends");
+        assert!(flushed.is_err());
     }
 
     /// A reader kept a merge's input, and ended after the last flush: nobody but the close unlinks it.

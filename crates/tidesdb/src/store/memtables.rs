@@ -225,6 +225,8 @@ impl Store {
                 _ => {}
             }
             self.wal_alive()?;
+            // A close through another handle ends the thread that flushes.
+            self.check_open()?;
             if interrupted() {
                 return Err(Error::Interrupted);
             }

@@ -83,8 +83,8 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(crate) fn lock_arc(self: &Arc<Self>) -> ArcMutexGuard<T> {
-        self.take()
+    pub(crate) fn try_lock_arc_for(self: &Arc<Self>, limit: Duration) -> Option<ArcMutexGuard<T>> {
+        self.try_lock_for(limit).map(|guard| guard.held)
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {

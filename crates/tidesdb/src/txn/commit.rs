@@ -52,6 +52,8 @@ pub struct ReservedCommit {
     sync: SyncMode,
     /// A stricter mode of the store at the end applies.
     follows_store: bool,
+    /// Its end does not wait for room in a log on a full disk.
+    leaves_when_full: bool,
     _place: CommitPlace,
 }
 
@@ -188,8 +190,8 @@ impl Transactions {
         let batch = self.batch_of(batch, owner)?;
         let bytes = prepare_bytes(&head, &batch);
         let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
-        let mut decision = Some(self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?);
-        let copy = self.batch_room(bytes, &batch, &until_killed)?;
+        let mut decision = Some(self.log_room(DECISION_BYTES, Purpose::Urgent, &until_killed)?.set_aside());
+        let copy = self.batch_room(bytes, &batch, &until_killed)?.set_aside();
         let id = self.store.new_transaction_id();
         let bound = Some(self.xa_prepared_bound());
         self.log_prepare(id, head, batch.clone(), bound, &mut decision, &until_killed)?;
@@ -253,6 +255,7 @@ impl Transactions {
             two_phase,
             sync,
             follows_store: true,
+            leaves_when_full: false,
             _place: place,
         })
     }
@@ -339,7 +342,7 @@ impl Transactions {
     fn decision_room(&self, id: u64, wait_limit: &WaitLimit<'_>) -> Result<LogSpace> {
         match self.prepared.take_decision_room(id) {
             Some(room) => Ok(room),
-            None => self.log_room(DECISION_BYTES, Purpose::Urgent, wait_limit),
+            None => Ok(self.log_room(DECISION_BYTES, Purpose::Urgent, wait_limit)?.set_aside()),
         }
     }
 
@@ -452,7 +455,10 @@ impl Transactions {
             true => reserved.sync.max(self.store.live.sync_mode()),
             false => reserved.sync,
         };
-        let logged = self.wait_logged(ordered.ticket, sync, defer_sync);
+        let logged = match reserved.leaves_when_full {
+            true => self.store.wal.wait_durable_unless_full(ordered.ticket),
+            false => self.wait_logged(ordered.ticket, sync, defer_sync),
+        };
         if let Some(begun) = begun {
             self.store.stats.commit_times.add(self.store.env.clock.elapsed(begun));
         }
@@ -497,10 +503,12 @@ impl Transactions {
         self.log_rollback(id, &reserved.batch, room, reserved.two_phase)
     }
 
-    /// Commits a batch of the engine's own, durably.
+    /// Commits a batch of the engine's own, durably. Without a DDL it does not wait for a full disk: after `DiskFull` the
+    /// batch may become durable later.
     pub(crate) fn commit_internal(&self, batch: &WriteBatch, ddl: Option<Ddl>) -> Result<u64> {
         let batch = Arc::new(batch.to_commit_batch());
         let mut reserved = self.reserve_batch(batch, ddl, SyncMode::Full, &WaitLimit::of(SPACE_WAIT))?;
+        reserved.leaves_when_full = ddl.is_none();
         self.order(&mut reserved);
         let seq = reserved.seq().unwrap_or_default();
         self.finish(reserved, false)?;

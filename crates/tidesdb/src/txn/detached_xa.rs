@@ -15,7 +15,7 @@ use crate::txn::logged_locks;
 use crate::txn::prepared::{prepare_bytes, XaPrepared, DECISION_BYTES};
 use crate::txn::transaction_list::{TransactionInfo, TransactionState};
 use crate::txn::Transactions;
-use crate::wal::{PreparedHead, Purpose, WaitLimit};
+use crate::wal::{LogSpace, PreparedHead, Purpose, WaitLimit};
 
 /// See the module's comment.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ impl Transactions {
             // On a full disk the store opens without room for a copy; it is asked for again with each copy.
             let copy = self.copy_room(bytes, &batch).ok().flatten();
             let wait_limit = WaitLimit::of(Duration::ZERO);
-            let decision = self.store.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit).ok();
+            let decision = self.store.wal.reserve(DECISION_BYTES, Purpose::Urgent, &wait_limit);
+            let decision = decision.ok().map(LogSpace::set_aside);
             self.prepared.make_xa_prepared(id, copy, decision);
             self.insert_detached(xid, DetachedXa { xa_prepared: XaPrepared { id, batch }, owner });
         }

@@ -44,6 +44,11 @@ impl BatchRoom {
         Ok(BatchRoom { record: reserve(bytes)?, names })
     }
 
+    /// See [`LogSpace::set_aside`].
+    pub(super) fn set_aside(self) -> BatchRoom {
+        BatchRoom { record: self.record.set_aside(), names: self.names.map(LogSpace::set_aside) }
+    }
+
     /// Queues the names of the batch's runs, if it has any, and `record`; returns the record's ticket.
     pub(crate) fn queue(
         self,
@@ -302,7 +307,7 @@ impl Transactions {
     pub(super) fn copy_room(&self, bytes: usize, batch: &CommitBatch) -> Result<Option<BatchRoom>> {
         match self.prepared.kept() + bytes as u64 > self.xa_prepared_bound() {
             true => Ok(None),
-            false => self.room_now(bytes, batch).map(Some),
+            false => Ok(Some(self.room_now(bytes, batch)?.set_aside())),
         }
     }
 

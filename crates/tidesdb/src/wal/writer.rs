@@ -131,6 +131,7 @@ impl Wal {
                 last: 0,
                 slots: 0,
                 outstanding: 0,
+                set_aside: 0,
                 capacity,
                 waiting: 0,
             }),
@@ -204,6 +205,9 @@ impl Wal {
         );
         let mut queue = core.queue.lock();
         queue.records.push_back((record, bytes));
+        if reservation.is_set_aside {
+            queue.set_aside -= bytes;
+        }
         queue.slots -= 1;
         queue.last += 1;
         queue.last

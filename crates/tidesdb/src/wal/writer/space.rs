@@ -61,6 +61,26 @@ impl fmt::Debug for WaitLimit<'_> {
 pub struct LogSpace {
     pub(super) core: Arc<Core>,
     pub(super) bytes: u64,
+    /// It is for a record that may come much later.
+    pub(super) is_set_aside: bool,
+}
+
+impl LogSpace {
+    /// Keeps the space for a record that comes with a decision, perhaps in a month. It stays on the disk, and counts no
+    /// longer against [`WalOptions::max_outstanding`](super::WalOptions::max_outstanding): a wait for its end has none.
+    #[must_use]
+    pub fn set_aside(mut self) -> LogSpace {
+        let mut queue = self.core.queue.lock();
+        if !self.is_set_aside {
+            self.is_set_aside = true;
+            queue.set_aside += self.bytes;
+            if queue.waiting > 0 {
+                self.core.room.notify_all();
+            }
+        }
+        drop(queue);
+        self
+    }
 }
 
 impl fmt::Debug for LogSpace {
@@ -74,6 +94,9 @@ impl Drop for LogSpace {
         if self.bytes > 0 {
             let mut queue = self.core.queue.lock();
             queue.outstanding -= self.bytes;
+            if self.is_set_aside {
+                queue.set_aside -= self.bytes;
+            }
             if mutant::is(Mutant::LogRoomGivenBackTwice) {
                 queue.outstanding = queue.outstanding.wrapping_sub(self.bytes);
             }
@@ -92,6 +115,8 @@ pub(super) struct RecordQueue {
     pub(super) slots: usize,
     /// Bytes of reservations, and of unwritten records.
     pub(super) outstanding: u64,
+    /// Those of them that nobody's wait ends: [`LogSpace::set_aside`].
+    pub(super) set_aside: u64,
     /// Bytes between the end of the log and the end of the last prepared segment.
     pub(super) capacity: u64,
     pub(super) waiting: usize,
@@ -118,8 +143,9 @@ impl Core {
                 return Err(self.read_only());
             }
             let outstanding = queue.outstanding;
-            if outstanding > 0
-                && outstanding.saturating_add(need) > self.max_outstanding.load(Ordering::Relaxed)
+            let on_the_way = outstanding - queue.set_aside;
+            if on_the_way > 0
+                && on_the_way.saturating_add(need) > self.max_outstanding.load(Ordering::Relaxed)
             {
                 if (wait_limit.interrupted)() {
                     return Err(Error::Interrupted);
@@ -151,7 +177,7 @@ impl Core {
                 let slots = queue.slots;
                 queue.records.reserve(slots);
                 drop(queue);
-                return Ok(LogSpace { core: self, bytes: need });
+                return Ok(LogSpace { core: self, bytes: need, is_set_aside: false });
             }
         }
     }
