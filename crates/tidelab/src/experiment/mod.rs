@@ -18,6 +18,7 @@ pub mod ceilings;
 pub mod confined;
 pub mod engine;
 pub mod equal;
+pub mod growth;
 pub mod iibench;
 pub mod sqlbench;
 pub mod sweep;
@@ -136,6 +137,7 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
         }
         "engine" => Ok(Box::new(engine::open(&options(run, table)?, paths, run)?)),
         "equal-memory" => Ok(Box::new(equal::Conductor::open(options(run, table)?, paths, run)?)),
+        "growth" => Ok(Box::new(growth::Conductor::open(options(run, table)?, paths, run)?)),
         "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, paths, run)?)),
         "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, paths, run)?)),
         "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, paths, run)?)),
@@ -143,7 +145,7 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, paths, run)?)),
         other => {
             let known =
-                "delete-regime, engine, equal-memory, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
+                "delete-regime, engine, equal-memory, growth, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

@@ -12,7 +12,7 @@ use tidelab_server::error::{io_error, Error, Result};
 
 use super::page::Kept;
 use super::svg::{self, Chart};
-use super::{run_csv, run_table};
+use super::{curve, run_csv, run_table};
 
 /// The archive's name.
 pub const ARCHIVE: &str = "run.tar.xz";
@@ -56,9 +56,13 @@ pub fn publish(kept: &Kept, out: &Path, name: &str, only: &[(String, String)]) -
     let folder = out.join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(io_error("cannot make", &folder))?;
-    for chart in ["throughput", "p99"] {
+    let draw = if curve::applies(kept) { curve::draw } else { svg::draw };
+    let sizes = ["data_bytes", "resident_bytes"].into_iter();
+    let sizes = sizes
+        .filter(|name| curve::applies(kept) && kept.run.metrics.iter().any(|m| m.main && m.name == *name));
+    for chart in ["throughput", "p99"].into_iter().chain(sizes) {
         let path = folder.join(format!("{chart}.svg"));
-        match svg::draw(kept, &Chart { metric: chart.to_string(), only: only.to_vec() }) {
+        match draw(kept, &Chart { metric: chart.to_string(), only: only.to_vec() }) {
             Ok(text) => {
                 fs::write(&path, text).map_err(io_error("cannot write", &path))?;
                 done.files.push(path);

@@ -19,11 +19,11 @@ use super::html;
 use super::page::Kept;
 use super::quantity::quantity;
 use super::run_table::{ratio_text, title};
-use crate::run::Better;
+use crate::run::{Better, Metric, Run};
 
 /// Colours of competitors, in the order of their axis; the first eight can be told apart with any kind
 /// of colour vision. Each also on a dark surface.
-const COLOURS: [(&str, &str); 8] = [
+pub(super) const COLOURS: [(&str, &str); 8] = [
     ("#0b6fb8", "#58a9ee"),
     ("#d9730d", "#f09a4a"),
     ("#0f8a5f", "#3fc795"),
@@ -33,15 +33,15 @@ const COLOURS: [(&str, &str); 8] = [
     ("#c0392b", "#f28374"),
     ("#4a7d8c", "#7fbccd"),
 ];
-const WIDTH: f64 = 860.0;
-const EDGE: f64 = 16.0;
+pub(super) const WIDTH: f64 = 860.0;
+pub(super) const EDGE: f64 = 16.0;
 /// The start of bars, and their length at most.
 const BARS_AT: f64 = 150.0;
 const LONGEST: f64 = 330.0;
 const ROW: f64 = 22.0;
 /// A line of the conditions below the bars, and how many letters fit into it.
-const FOOT_ROW: f64 = 15.0;
-const FOOT_LETTERS: usize = 140;
+pub(super) const FOOT_ROW: f64 = 15.0;
+pub(super) const FOOT_LETTERS: usize = 140;
 /// Letters of a note there.
 const NOTE_LETTERS: usize = 160;
 /// Letters of a reason in the place of a bar.
@@ -60,7 +60,7 @@ pub struct Chart {
 
 /// The place of the metric named for a chart. `throughput` is the first main one with more as better. `p99`
 /// is the first main one with the ending `p99_ms`, else any such one. Errors name the metrics of the run.
-fn metric(kept: &Kept, name: &str) -> Result<usize> {
+pub(super) fn metric(kept: &Kept, name: &str) -> Result<usize> {
     let metrics = &kept.run.metrics;
     let found = match name {
         "throughput" => metrics
@@ -147,21 +147,7 @@ fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Gr
         + 19.0
         + foot.len() as f64 * FOOT_ROW;
     let mut body = String::new();
-    let mut y = EDGE + 18.0;
-    let better = match metric.better {
-        Better::Higher => ", more is better",
-        Better::Lower => ", less is better",
-        Better::Neither => "",
-    };
-    text(&mut body, EDGE, y, "title", "start", &run.title);
-    y += 20.0;
-    let unit = if metric.unit.is_empty() || metric.unit == "B" {
-        String::new()
-    } else {
-        format!(", {}", metric.unit)
-    };
-    text(&mut body, EDGE, y, "soft", "start", &format!("{}{unit}{better}", metric.title));
-    y += 10.0;
+    let mut y = heading(&mut body, run, metric);
     for (name, groups) in blocks {
         if titled {
             y += 24.0;
@@ -181,11 +167,36 @@ fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Gr
             y += ROW;
         }
     }
-    y += 24.0;
-    for line in &foot {
-        text(&mut body, EDGE, y, "foot", "start", line);
+    footing(&mut body, &foot, y + 24.0);
+    framed(height, &format!("{}: {}", run.title, metric.title), &body)
+}
+
+/// The title and what is drawn; returns the height so far.
+pub(super) fn heading(body: &mut String, run: &Run, metric: &Metric) -> f64 {
+    let better = match metric.better {
+        Better::Higher => ", more is better",
+        Better::Lower => ", less is better",
+        Better::Neither => "",
+    };
+    let unit = match metric.unit.as_str() {
+        "" | "B" => String::new(),
+        unit => format!(", {unit}"),
+    };
+    text(body, EDGE, EDGE + 18.0, "title", "start", &run.title);
+    text(body, EDGE, EDGE + 38.0, "soft", "start", &format!("{}{unit}{better}", metric.title));
+    EDGE + 48.0
+}
+
+/// The lines of the conditions from a height on.
+pub(super) fn footing(body: &mut String, lines: &[String], mut y: f64) {
+    for line in lines {
+        text(body, EDGE, y, "foot", "start", line);
         y += FOOT_ROW;
     }
+}
+
+/// A whole picture of this height.
+pub(super) fn framed(height: f64, label: &str, body: &str) -> String {
     let mut colours = String::new();
     let mut dark = String::new();
     for (n, (light, of_dark)) in COLOURS.iter().enumerate() {
@@ -202,7 +213,7 @@ fn picture(kept: &Kept, summary: &Summary, at: usize, blocks: &[(String, Vec<&Gr
          @media (prefers-color-scheme:dark){{text{{fill:#e4e9ee}}.soft,.foot{{fill:#9aa7b3}}\
          .surface{{fill:#12171c;stroke:#303a44}}.line{{stroke:#e4e9ee}}.bad{{fill:#ff7b72}}{dark}}}</style>\n\
          <rect class=\"surface\" x=\"0.5\" y=\"0.5\" width=\"{w}\" height=\"{h:.0}\" rx=\"8\"/>\n{body}</svg>\n",
-        label = escape(&format!("{}: {}", run.title, metric.title)),
+        label = escape(label),
         w = WIDTH - 1.0,
         h = height - 1.0,
     )
@@ -248,7 +259,7 @@ fn row(body: &mut String, summary: &Summary, group: &Group, at: usize, unit: &st
 }
 
 /// The conditions for a reader's judgement.
-fn foot(kept: &Kept, summary: &Summary) -> String {
+pub(super) fn foot(kept: &Kept, summary: &Summary) -> String {
     let mut said = match summary.rounds {
         1 => "One round: no interval.".to_string(),
         rounds => format!("Medians of {rounds} rounds; lines: least to greatest round."),
@@ -338,7 +349,7 @@ fn scalars(group: &str, design: &Value, found: &mut Vec<String>) {
 }
 
 /// Text as lines of so many letters at most, broken between words.
-fn lines_of(text: &str, letters: usize) -> Vec<String> {
+pub(super) fn lines_of(text: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("one line at least");
@@ -358,7 +369,7 @@ fn escape(text: &str) -> String {
     html::escape(&text.replace(char::is_control, " "))
 }
 
-fn text(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, said: &str) {
+pub(super) fn text(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, said: &str) {
     let anchor = if anchor == "start" { String::new() } else { format!(" text-anchor=\"{anchor}\"") };
     let _ =
         writeln!(body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{anchor}>{}</text>", escape(said));

@@ -121,7 +121,7 @@ pub struct Run {
     #[serde(default)]
     pub about: String,
     /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`,
-    /// `equal-memory`, `import`.
+    /// `equal-memory`, `growth`, `import`.
     pub kind: String,
     /// The laboratory's version; empty for results of others.
     pub tidelab: String,
