@@ -237,8 +237,8 @@ void ha_tidesdb::give_back_other_row() {
   unlock_row();
 }
 
-/* Another transaction has taken the entry from its row: the row may have one after it, and a value of a unique index
-   may be another row's. An entry that still leads to the same row is passed. */
+/* Another transaction has taken the entry from its row: the row may have one after it, and a value of a
+   unique index may be another row's. An entry that still leads to the same row is passed. */
 void ha_tidesdb::look_again(Slice key, Slice primary_key) {
   bool at_key = false;
   if (index_kinds_[scan_.index]->is_unique() && !lock_choice_.skip_locked) {
