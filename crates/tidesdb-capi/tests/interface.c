@@ -1477,7 +1477,7 @@ static void misuse(void) {
   tidesdb_cursor_close(NULL);
   tidesdb_cursor_reset(NULL);
   tidesdb_cursor_unlock_row(NULL, txn);
-  tidesdb_cursor_look_again(NULL);
+  tidesdb_cursor_look_again(NULL, 1);
   IS(TIDESDB_INVALID, tidesdb_cursor_fetch(NULL, 1));
   uint64_t counted = 0;
   IS(TIDESDB_INVALID, tidesdb_cursor_count(NULL, &counted));
