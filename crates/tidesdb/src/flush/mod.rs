@@ -88,16 +88,24 @@ pub struct Flushed {
 pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
     let mut without_small_runs = BTreeSet::new();
     let mut unreadable = Vec::new();
+    let mut may_relieve = true;
     loop {
-        let mut merging = Merging::default();
+        let mut merging = Merging { may_relieve, ..Merging::default() };
         let error = match flush_once(input, &without_small_runs, &mut merging) {
             Err(error) => error,
             Ok(done) => return Ok(Flushed { unreadable, ..done }),
         };
-        let Some(file) = input.versions.unreadable_input(&error, &merging.files) else { return Err(error) };
-        unreadable.push(error);
-        input.reservations.quarantine().note_table(merging.family, file);
-        without_small_runs.insert(merging.family);
+        if matches!(error, Error::DiskFull(_)) && merging.relieves {
+            // The disk may have room for the memtables alone.
+            may_relieve = false;
+        } else {
+            let Some(file) = input.versions.unreadable_input(&error, &merging.files) else {
+                return Err(error);
+            };
+            unreadable.push(error);
+            input.reservations.quarantine().note_table(merging.family, file);
+            without_small_runs.insert(merging.family);
+        }
         // Where space is short the next attempt needs the room.
         if let Err(error) = input.versions.delete_obsolete() {
             let what = format!("a file of the attempt stays for now: {error}");
@@ -111,6 +119,9 @@ pub fn flush(input: &FlushInput<'_>) -> Result<Flushed> {
 struct Merging {
     family: FamilyId,
     files: Vec<FileNo>,
+    /// Level 0 is relieved where it needs to be; and it was, of some family.
+    may_relieve: bool,
+    relieves: bool,
 }
 
 /// One attempt at a flush. It merges no run of the families `without_small_runs`.
@@ -135,7 +146,7 @@ fn flush_once(
         true => Err(Error::Interrupted),
         false => Ok(()),
     };
-    let most_piled = most_piled(input, &families);
+    let most_piled = most_piled(input, &families).filter(|_| merging.may_relieve);
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
         let mut row_count = RowCount::ZERO;
@@ -146,9 +157,16 @@ fn flush_once(
         let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
         let is_left_out = without_small_runs.contains(&family);
         let bound = if is_left_out { 0 } else { small_runs_bound(input.options) };
-        let runs = Level0Runs { family, options: &options, is_most_piled: most_piled == Some(family) };
-        let (small, deeper, reservation) = runs_to_merge(input, bound, &runs, bytes);
-        *merging = Merging { family, files: small.iter().map(|run| run.file.number()).collect() };
+        let level0 = level0_of(input, family, &options);
+        let relieves = match level0 {
+            Level0::Short => false,
+            Level0::Piled => most_piled == Some(family),
+            Level0::Full => merging.may_relieve,
+        };
+        let (small, deeper, reservation) = runs_to_merge(input, bound, relieves, family, bytes);
+        merging.family = family;
+        merging.files = small.iter().map(|run| run.file.number()).collect();
+        merging.relieves |= relieves && !small.is_empty();
         flushed.reservations.extend(reservation);
         let mut iterators: Vec<Box<dyn VersionIterator + '_>> =
             input.memtables.iter().rev().filter_map(|g| g.version_iter(family)).collect();
@@ -192,6 +210,13 @@ fn flush_once(
     Ok(flushed)
 }
 
+/// The state of a family's level 0, with the run that comes now.
+fn level0_of(input: &FlushInput<'_>, family: FamilyId, options: &FamilyOptions) -> Level0 {
+    let version = input.versions.current();
+    let runs = version.family(family).map_or(0, |levels| levels.l0.len());
+    Level0::of(runs, options, input.options)
+}
+
 /// The family with most runs in level 0, if writers are soon to stop for it. A flush relieves one such family, so that
 /// it does not take much longer than others.
 fn most_piled(input: &FlushInput<'_>, families: &BTreeSet<FamilyId>) -> Option<FamilyId> {
@@ -204,30 +229,19 @@ fn most_piled(input: &FlushInput<'_>, families: &BTreeSet<FamilyId>) -> Option<F
     piled.max().map(|(_, std::cmp::Reverse(family))| family)
 }
 
-/// A family whose level 0 gets a run.
-struct Level0Runs<'a> {
-    family: FamilyId,
-    options: &'a FamilyOptions,
-    is_most_piled: bool,
-}
-
 /// Reserves and returns the newest runs of level 0 to merge into the flush, newest first. The flag is true if
 /// the family has other runs; all of those are older.
 fn runs_to_merge(
     input: &FlushInput<'_>,
     bound: u64,
-    runs: &Level0Runs<'_>,
+    relieves: bool,
+    family: FamilyId,
     bytes: u64,
 ) -> (Vec<TableHandle>, bool, Option<CompactionReservation>) {
-    let family = runs.family;
+    let relieves = relieves && bound > 0;
     input.reservations.with(input.versions, |version, reservations| {
         let Some(levels) = version.family(family) else {
             return (Vec::new(), false, None);
-        };
-        let relieves = match Level0::of(levels.l0.len(), runs.options, input.options) {
-            Level0::Short => false,
-            Level0::Piled => runs.is_most_piled && bound > 0,
-            Level0::Full => bound > 0,
         };
         let is_free = |run: &&TableHandle| input.oldest && !reservations.holds(family, run.file.number());
         let free = levels.l0.iter().take_while(is_free).map(|run| run.meta().len);
