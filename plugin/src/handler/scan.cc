@@ -130,6 +130,7 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   seek.mode = static_cast<uint8_t>(mode);
   scan_.position = Position::CURSOR;
   scan_.prefix_bounded = prefix != 0;
+  scan_.passed.clear();
   note_lock();
   return tidesdb_cursor_seek(scan_.cursor, reading_txn(), &seek);
 }
@@ -241,7 +242,7 @@ void ha_tidesdb::give_back_other_row() {
    unique index may be another row's. An entry that still leads to the same row is passed. */
 void ha_tidesdb::look_again(Slice key, Slice primary_key) {
   bool at_key = false;
-  if (index_kinds_[scan_.index]->is_unique() && !lock_choice_.skip_locked) {
+  if (index_kinds_[scan_.index]->is_unique() && !scan_.point && !lock_choice_.skip_locked) {
     buffers_.entry_key.assign(key);
     buffers_.entry_key.append(primary_key.data, primary_key.size);
     at_key = !same_bytes(buffers_.entry_key.slice(), scan_.passed.slice());

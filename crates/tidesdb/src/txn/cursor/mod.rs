@@ -111,6 +111,7 @@ impl Cursor {
     pub fn reset(&mut self) {
         self.merged.release();
         self.locks.newly_locked = None;
+        self.position.at_key = false;
         self.batch.release();
     }
 
@@ -232,6 +233,7 @@ impl Cursor {
         self.bounds.set(&scan.key[..scan.prefix.min(scan.key.len())], scan.bound, forward);
         self.position.forward = forward;
         self.position.again = false;
+        self.position.at_key = false;
         self.merged.both_versions = scan.both_versions && scan.mode == ReadMode::Snapshot;
         self.batch.expect(scan.expect);
         let seq = txn.read_seq(scan.mode)?;
@@ -277,16 +279,13 @@ impl Cursor {
     /// Steps from the row `position` of the batch in the given direction. `true`: the next row is the new
     /// batch's first.
     pub fn fetch(&mut self, txn: &mut Transaction, position: usize, forward: bool) -> Result<bool> {
+        let at_key = std::mem::take(&mut self.position.at_key);
         let Some(&span) = self.batch.spans.get(position) else { return Ok(false) };
         self.check_scan(txn)?;
         self.locks.newly_locked = None;
         let leftover = position + 1 < self.batch.spans.len();
         let turned = forward != self.position.forward;
-        let edge = if std::mem::take(&mut self.position.at_key) && !turned {
-            Edge::Included
-        } else {
-            Edge::Excluded
-        };
+        let edge = if at_key && !turned { Edge::Included } else { Edge::Excluded };
         self.position.set(self.batch.key(span), edge);
         self.position.again = span.is_first && !turned;
         self.position.forward = forward;

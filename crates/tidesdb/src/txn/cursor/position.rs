@@ -54,6 +54,7 @@ impl Position {
         self.last.extend_from_slice(key);
         self.edge = edge;
         self.again = false;
+        self.at_key = false;
     }
 
     /// Brings `merge` to the first key from here.

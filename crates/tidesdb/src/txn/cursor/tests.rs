@@ -226,6 +226,30 @@ fn a_scan_that_looks_at_its_key_again_sees_the_key_s_new_row() {
     }
 }
 
+/// A scan ends after it was told to look again; the next one, which keeps gaps, begins where that one stood.
+#[test]
+fn a_look_at_the_key_ends_with_its_scan() {
+    let (db, family) = four_keys(Options::default(), false);
+    let mut reader = begin(&db);
+    let mut cursor = Cursor::new(family.clone());
+    let scan = Scan { start: Start::First, mode: ReadMode::Gap, expect: 1, ..Scan::default() };
+    assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+    cursor.look_again(true);
+    reader.commit().expect("commits");
+    let mut reader = db.transaction();
+    let level = TransactionOptions { isolation: Isolation::RepeatableRead, ..TransactionOptions::default() };
+    reader.begin(level).expect("begins");
+    let scan = Scan { start: Start::First, mode: ReadMode::Exclusive, expect: 1, ..Scan::default() };
+    assert!(cursor.seek(&mut reader, &scan).expect("seeks"));
+    let first = cursor.row(0).0.to_vec();
+    let other = db.create_family(b"other", FamilyOptions::default()).expect("creates");
+    let mut writer = begin(&db);
+    writer.put(&other, b"k", b"v").expect("writes");
+    writer.commit().expect("commits");
+    assert!(cursor.fetch(&mut reader, 0, true).expect("steps"));
+    assert_ne!(cursor.row(0).0, first, "the first row comes once");
+}
+
 /// A semi-consistent scan finds the row in a table, and finds the deletion only when it does not get the
 /// lock.
 #[test]
