@@ -146,7 +146,7 @@ fn flush_once(
         true => Err(Error::Interrupted),
         false => Ok(()),
     };
-    let most_piled = most_piled(input, &families).filter(|_| merging.may_relieve);
+    let relieved = if merging.may_relieve { relieved(input, &families) } else { BTreeSet::new() };
     for family in families {
         let Some(options) = (input.family)(family) else { continue };
         let mut row_count = RowCount::ZERO;
@@ -157,12 +157,7 @@ fn flush_once(
         let bytes = input.memtables.iter().map(|g| g.bytes(family)).sum();
         let is_left_out = without_small_runs.contains(&family);
         let bound = if is_left_out { 0 } else { small_runs_bound(input.options) };
-        let level0 = level0_of(input, family, &options);
-        let relieves = match level0 {
-            Level0::Short => false,
-            Level0::Piled => most_piled == Some(family),
-            Level0::Full => merging.may_relieve,
-        };
+        let relieves = relieved.contains(&family);
         let (small, deeper, reservation) = runs_to_merge(input, bound, relieves, family, bytes);
         merging.family = family;
         merging.files = small.iter().map(|run| run.file.number()).collect();
@@ -210,23 +205,18 @@ fn flush_once(
     Ok(flushed)
 }
 
-/// The state of a family's level 0, with the run that comes now.
-fn level0_of(input: &FlushInput<'_>, family: FamilyId, options: &FamilyOptions) -> Level0 {
+/// The families whose level 0 the flush relieves: those that stop writers with the next run, and of those that do so
+/// soon the one with most runs. So a flush does not take much longer than others.
+fn relieved(input: &FlushInput<'_>, families: &BTreeSet<FamilyId>) -> BTreeSet<FamilyId> {
     let version = input.versions.current();
-    let runs = version.family(family).map_or(0, |levels| levels.l0.len());
-    Level0::of(runs, options, input.options)
-}
-
-/// The family with most runs in level 0, if writers are soon to stop for it. A flush relieves one such family, so that
-/// it does not take much longer than others.
-fn most_piled(input: &FlushInput<'_>, families: &BTreeSet<FamilyId>) -> Option<FamilyId> {
-    let version = input.versions.current();
-    let piled = families.iter().filter_map(|&family| {
+    let states = families.iter().filter_map(|&family| {
         let runs = version.family(family)?.l0.len();
-        let state = Level0::of(runs, &(input.family)(family)?, input.options);
-        (state > Level0::Short).then_some((runs, std::cmp::Reverse(family)))
+        Some((runs, family, Level0::of(runs, &(input.family)(family)?, input.options)))
     });
-    piled.max().map(|(_, std::cmp::Reverse(family))| family)
+    let piled: Vec<_> = states.filter(|(_, _, state)| *state > Level0::Short).collect();
+    let most = piled.iter().max_by_key(|&&(runs, family, _)| (runs, std::cmp::Reverse(family)));
+    let full = piled.iter().filter(|(_, _, state)| *state == Level0::Full);
+    full.chain(most).map(|&(_, family, _)| family).collect()
 }
 
 /// Reserves and returns the newest runs of level 0 to merge into the flush, newest first. The flag is true if
