@@ -19,6 +19,12 @@ use crate::run::{Paths, Run};
 /// The rules on top of [`COMPARISON`] within a limit: runs keep and show this file.
 pub const RULES: &str = include_str!("../../../tidelab-server/configs/equal-memory.toml");
 
+/// The files of the rules of [`within_a_limit`], by name.
+pub fn rules() -> Vec<(String, String)> {
+    let files = [("comparison.toml", COMPARISON), ("equal-memory.toml", RULES)];
+    files.map(|(name, text)| (name.to_string(), text.to_string())).to_vec()
+}
+
 /// The least limit for the start of a server, in megabytes.
 const LEAST_MB: u64 = 256;
 /// Seconds of watching a disk other than the steady one: a burst ends sooner.

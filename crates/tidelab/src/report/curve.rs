@@ -53,7 +53,8 @@ pub fn draw(kept: &Kept, chart: &Chart) -> Result<String> {
     let run = &kept.run;
     let summary = Summary::of(run, &kept.cells);
     let at = metric(kept, &chart.metric)?;
-    let fields = fields(&summary, at, &chart.only);
+    chart.check(run, &summary)?;
+    let fields = fields(&summary, at, chart);
     if fields.is_empty() {
         return Err(Error::Usage(format!("{} has no figure {} to draw", run.name, run.metrics[at].name)));
     }
@@ -90,17 +91,16 @@ fn style() -> String {
     )
 }
 
-fn fields(summary: &Summary, at: usize, only: &[(String, String)]) -> Vec<Field> {
+fn fields(summary: &Summary, at: usize, chart: &Chart) -> Vec<Field> {
     let Some(number) = summary.axes.iter().position(|axis| axis.role == Role::Number) else {
         return Vec::new();
     };
     let mut fields: Vec<(Vec<usize>, Field)> = Vec::new();
     for group in &summary.groups {
         let words = summary.words(group);
-        let fits = only.iter().all(|(axis, value)| {
-            summary.axes.iter().zip(&words).any(|(a, word)| a.name == *axis && word == value)
-        });
-        let Some(point) = point(summary, group, number, at).filter(|_| fits) else { continue };
+        let Some(point) = point(summary, group, number, at).filter(|_| chart.takes(summary, group)) else {
+            continue;
+        };
         let is_other = |axis: &usize| *axis != number && Some(*axis) != summary.competitor;
         let others: Vec<usize> = (0..summary.axes.len()).filter(is_other).collect();
         let key: Vec<usize> = others.iter().map(|axis| group.labels[*axis]).collect();

@@ -58,6 +58,27 @@ pub struct Chart {
     pub only: Vec<(String, String)>,
 }
 
+impl Chart {
+    /// Errors: no combination has a required value.
+    pub(super) fn check(&self, run: &Run, summary: &Summary) -> Result<()> {
+        for (axis, value) in &self.only {
+            let known = summary.axes.iter().find(|a| a.name == *axis);
+            if !known.is_some_and(|a| a.values.contains(value)) {
+                return Err(Error::Usage(format!("{} has no combination with {axis}={value}", run.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// True of a combination with all required values.
+    pub(super) fn takes(&self, summary: &Summary, group: &Group) -> bool {
+        let words = summary.words(group);
+        self.only.iter().all(|(axis, value)| {
+            summary.axes.iter().zip(&words).any(|(a, word)| a.name == *axis && word == value)
+        })
+    }
+}
+
 /// The place of the metric named for a chart. `throughput` is the first main one with more as better. `p99`
 /// is the first main one with the ending `p99_ms`, else any such one. Errors name the metrics of the run.
 pub(super) fn metric(kept: &Kept, name: &str) -> Result<usize> {
@@ -87,13 +108,8 @@ pub fn draw(kept: &Kept, chart: &Chart) -> Result<String> {
     let run = &kept.run;
     let summary = Summary::of(run, &kept.cells);
     let at = metric(kept, &chart.metric)?;
-    for (axis, value) in &chart.only {
-        let known = summary.axes.iter().find(|a| a.name == *axis);
-        if !known.is_some_and(|a| a.values.contains(value)) {
-            return Err(Error::Usage(format!("{} has no combination with {axis}={value}", run.name)));
-        }
-    }
-    let blocks = blocks(&summary, at, &chart.only);
+    chart.check(run, &summary)?;
+    let blocks = blocks(&summary, at, chart);
     if blocks.is_empty() {
         return Err(Error::Usage(format!("{} has no figure {} to draw", run.name, run.metrics[at].name)));
     }
@@ -108,15 +124,11 @@ pub fn draw(kept: &Kept, chart: &Chart) -> Result<String> {
 }
 
 /// Groups of combinations differing in the competitor alone, in their order.
-fn blocks<'a>(summary: &'a Summary, at: usize, only: &[(String, String)]) -> Vec<(String, Vec<&'a Group>)> {
+fn blocks<'a>(summary: &'a Summary, at: usize, chart: &Chart) -> Vec<(String, Vec<&'a Group>)> {
     let mut blocks: Vec<(String, Vec<&Group>)> = Vec::new();
     for group in &summary.groups {
-        let words = summary.words(group);
-        let fits = only.iter().all(|(axis, value)| {
-            summary.axes.iter().zip(&words).any(|(a, word)| a.name == *axis && word == value)
-        });
         let has = group.figures[at].is_some() || !group.failures.is_empty();
-        if !fits || !has {
+        if !chart.takes(summary, group) || !has {
             continue;
         }
         let title = title(summary, group);

@@ -11,12 +11,11 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::settings::COMPARISON;
 use tidelab_server::server::Data;
 use tidelab_server::workload::iibench::queue::Keys as QueueKeys;
 use tidelab_server::workload::sysbench::Workload;
 
-use super::confined::{connections, sizes_itself, within_a_limit, Confined, Wants, RULES};
+use super::confined::{connections, rules, sizes_itself, within_a_limit, Confined, Wants};
 use crate::measure::plan::turns;
 use crate::measure::reference;
 use crate::run::conduct::failed;
@@ -330,9 +329,7 @@ impl run::Conductor for Conductor<'_> {
     }
 
     fn rules(&self) -> Vec<(String, String)> {
-        [("comparison.toml", COMPARISON), ("equal-memory.toml", RULES)]
-            .map(|(name, text)| (name.to_string(), text.to_string()))
-            .to_vec()
+        rules()
     }
 
     fn close(&mut self) -> Result<()> {
