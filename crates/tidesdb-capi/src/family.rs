@@ -91,6 +91,8 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
         tombstone_density_trigger: c.tombstone_density_trigger,
         tombstone_density_min_entries: c.tombstone_density_min_entries,
         sync_interval_us: c.sync_interval_us,
+        // Of the Rust interface alone, until files with few needed values are collected.
+        value_threshold: 0,
     })
 }
 

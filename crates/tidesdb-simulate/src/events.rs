@@ -127,6 +127,8 @@ const ENGINE: &[&str] = &[
     "edit: option",
     "edit: releases log",
     "edit: runs",
+    "edit: value file",
+    "edit: value file ends",
     "log: durable mark",
     "log: failed",
     "log: new segment",
@@ -148,6 +150,7 @@ const ENGINE: &[&str] = &[
     "recovery: prepared",
     "recovery: runs",
     "recovery: torn tail",
+    "recovery: torn value",
     "rotation: asked for",
     "rotation: full memtable",
     "rotation: long log",
@@ -156,6 +159,7 @@ const ENGINE: &[&str] = &[
     "runs of a transaction merged",
     "stage: backup, before a log file",
     "stage: backup, before a table file",
+    "stage: backup, before a value file",
     "stage: backup, log held",
     "stage: backup, point given up",
     "stage: backup, point taken",
@@ -182,6 +186,8 @@ const ENGINE: &[&str] = &[
     "table: filter no longer asked",
     "table: file opened past the page cache",
     "table: shared opening",
+    "values: files without holds",
+    "values: new file",
 ];
 
 /// Kinds that the engine makes good and tells of, and that no fault of the disk excuses.

@@ -43,7 +43,7 @@ pub fn store_options(random: &mut Random) -> Options {
 
 /// The options of a family; `modes`: some have a sync mode of their own.
 pub fn family_options(random: &mut Random, modes: bool) -> FamilyOptions {
-    FamilyOptions {
+    let options = FamilyOptions {
         compression: random.pick(&COMPRESSIONS),
         block_size: random.pick(&[128, 256, 256, 4096]),
         bloom_filter: !random.one_in(4),
@@ -63,7 +63,15 @@ pub fn family_options(random: &mut Random, modes: bool) -> FamilyOptions {
             None
         },
         sync_interval_us: if modes { random.pick(&[0, 5_000]) } else { 0 },
-    }
+        value_threshold: 0,
+    };
+    // Without a number of its own. In stores of version 1 it has no effect.
+    let value_threshold = match (options.use_btree, options.block_size) {
+        (true, 256) => 1,
+        (true, _) => 12,
+        (false, _) => 0,
+    };
+    FamilyOptions { value_threshold, ..options }
 }
 
 /// Changes options of the open store now and then.

@@ -58,9 +58,9 @@
 //! # The layers
 //!
 //! Each module uses only those before it in this list: `mutant` (planted faults); `splitmix` (numbers by a seed);
-//! `sync` (locks); `error`, `options`, `types`, `value`, `memory_gauge`, `latency`; `host` (time, threads, chance);
+//! `sync` (locks); `error`, `options`, `types`, `value`, `value_holds`, `memory_gauge`, `latency`; `host` (time, threads, chance);
 //! `io` (the one trait to the disk, and the faulty disk of the tests); `env` (all of these, as a store is given them);
-//! `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`; `version` (manifest, live tables);
+//! `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`; `values` (value files); `version` (manifest, live tables);
 //! `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`; `db`; `backup`; `api` (the types of
 //! this page). The module `internal` hands out the parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
@@ -101,6 +101,8 @@ mod table;
 mod txn;
 mod types;
 mod value;
+mod value_holds;
+mod values;
 mod version;
 mod wal;
 

@@ -53,6 +53,12 @@ mutants! {
     MergeDirUnsynced: "the directory entries of a merge's table files are not synced",
     RunUnsynced: "the runs of a spilled transaction are not synced by its prepare",
     RunDirUnsynced: "the directory entries of a spilled transaction's runs are not synced",
+    // Value files.
+    PointerReturned: "a read returns an entry's pointer as its value",
+    ValuesUnsynced: "value files are not synced before the log says that their records are durable",
+    ValueFileUnheld: "a memtable does not hold the value files of its entries",
+    TornValueTaken: "recovery takes a record whose value is not whole",
+    ValueNotRewritten: "recovery trusts a sync with values of an earlier epoch",
     // Tables.
     PaddingCounted: "padding counts as bytes of data blocks",
     ExtensionUnchecked: "the checksum of a footer's extension is not looked at",

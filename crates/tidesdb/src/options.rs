@@ -220,7 +220,7 @@ pub struct Options {
     /// Formats a family for the log; `None`: the bytes of its name, escaped.
     pub family_label: Option<FamilyLabel>,
     /// Least version of the formats of the store's files. A store moves to it when it is opened for writing, and
-    /// never back. No feature asks for version 2 yet; tests do.
+    /// never back. Value files ([`FamilyOptions::value_threshold`]) need version 2.
     pub least_format: FormatVersion,
 }
 
@@ -320,6 +320,11 @@ pub struct FamilyOptions {
     /// Microseconds of the family's own `SyncMode::Interval`; 0: the store's. The log is one, so the shortest
     /// interval of all families counts for all.
     pub sync_interval_us: u64,
+    /// Values of at least so many bytes are written once, to a value file, and their entries have a pointer; 0: none are.
+    /// Below 4 KiB pointers cost more than they save. A value file goes when none of its values is needed any more, and
+    /// not before: overwrites at random places take space. A store of format version 1 keeps all values in their entries
+    /// ([`Options::least_format`]). After RocksDB's `min_blob_size`.
+    pub value_threshold: u32,
 }
 
 impl Default for FamilyOptions {
@@ -339,6 +344,7 @@ impl Default for FamilyOptions {
             tombstone_density_min_entries: 1024,
             sync_mode: None,
             sync_interval_us: 0,
+            value_threshold: 0,
         }
     }
 }

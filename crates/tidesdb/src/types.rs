@@ -1,5 +1,6 @@
 //! Vocabulary of every module: sequence numbers, family numbers, entries and their kinds.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Sequence number of a commit. Dense, one for each committed transaction, from 1 on. 0 means "before
@@ -83,7 +84,7 @@ pub enum Op {
 }
 
 /// The kind byte of an entry in logs, memtables and blocks. The low three bits are the operation; one bit
-/// each follows for "may overwrite" and "has an expiry", on puts only. Bit 5 is reserved for pointers to values. The two
+/// each follows for "may overwrite", "has an expiry" and "has its value in a value file", on puts only. The two
 /// highest bits are zero; in the log they are a `CountEffect`. Reading refuses every byte that no build writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kind(u8);
@@ -101,27 +102,25 @@ impl Kind {
     const EXPIRY: u8 = 0b0001_0000;
     const POINTER: u8 = 0b0010_0000;
 
-    /// The bytes of all kinds: bit `n` stands for byte `n`.
-    const WRITTEN: u32 = 1 << Self::PUT.0
+    /// The bytes of all kinds without a pointer: bit `n` stands for byte `n`.
+    const INLINE: u64 = 1 << Self::PUT.0
         | 1 << Self::PUT.marked_may_overwrite().0
         | 1 << Self::PUT.with_expiry().0
         | 1 << Self::PUT.marked_may_overwrite().with_expiry().0
         | 1 << Self::DELETE.0
         | 1 << Self::SINGLE_DELETE.0;
 
+    /// The bytes of all kinds. Every put may have a pointer.
+    const WRITTEN: u64 =
+        Self::INLINE | (Self::INLINE & !(1 << Self::DELETE.0 | 1 << Self::SINGLE_DELETE.0)) << Self::POINTER;
+
     /// Decodes a stored byte; `None` for a byte that no build writes.
     pub const fn from_byte(byte: u8) -> Option<Kind> {
-        if (byte as u32) < u32::BITS && Self::WRITTEN >> byte & 1 != 0 {
+        if (byte as u32) < u64::BITS && Self::WRITTEN >> byte & 1 != 0 {
             Some(Kind(byte))
         } else {
             None
         }
-    }
-
-    /// True for the byte of a put with a pointer in place of its value: reserved, and refused.
-    pub const fn is_pointer(byte: u8) -> bool {
-        byte & Self::POINTER != 0
-            && matches!(Self::from_byte(byte & !Self::POINTER), Some(Kind(put)) if put & Self::OP == 1)
     }
 
     /// The byte to store.
@@ -172,6 +171,12 @@ impl Kind {
         self.marked(Self::EXPIRY)
     }
 
+    /// This kind, for an entry with its value in a value file if it is a put.
+    #[must_use]
+    pub const fn with_pointer(self) -> Kind {
+        self.marked(Self::POINTER)
+    }
+
     /// No reader takes the byte of a marked tombstone: an entry with it would be lost.
     const fn marked(self, mark: u8) -> Kind {
         if self.is_tombstone() {
@@ -185,12 +190,19 @@ impl Kind {
     pub const fn has_expiry(self) -> bool {
         self.0 & Self::EXPIRY != 0
     }
+
+    /// True if the value is in a value file, and the entry has a pointer to it.
+    pub const fn has_pointer(self) -> bool {
+        self.0 & Self::POINTER != 0
+    }
 }
 
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.op())?;
-        for (bit, name) in [(self.may_overwrite(), "+over"), (self.has_expiry(), "+ttl")] {
+        for (bit, name) in
+            [(self.may_overwrite(), "+over"), (self.has_expiry(), "+ttl"), (self.has_pointer(), "+pointer")]
+        {
             if bit {
                 f.write_str(name)?;
             }
@@ -241,11 +253,6 @@ impl CountEffect {
             Some(kind) => Some((kind, effect)),
             None => None,
         }
-    }
-
-    /// True for the byte of a put with a pointer, with any effect on the count.
-    pub const fn is_pointer(log_byte: u8) -> bool {
-        log_byte >> Self::SHIFT < 3 && Kind::is_pointer(log_byte & ((1 << Self::SHIFT) - 1))
     }
 
     /// The amount to add to the row count.
@@ -314,13 +321,17 @@ pub struct Entry<'a> {
 pub(crate) enum StoredValue<'a> {
     /// The bytes themselves, after the time of expiry if the entry has one.
     Inline(&'a [u8]),
+    /// A pointer into a value file, after the time of expiry if the entry has one.
+    Pointer(&'a [u8]),
 }
 
 impl<'a> Entry<'a> {
     /// The entry of a value in its stored form.
     #[inline]
     pub const fn new(seq: Seq, kind: Kind, stored: &'a [u8]) -> Entry<'a> {
-        Entry { seq, kind, value: StoredValue::Inline(stored) }
+        let value =
+            if kind.has_pointer() { StoredValue::Pointer(stored) } else { StoredValue::Inline(stored) };
+        Entry { seq, kind, value }
     }
 
     /// The entry under another sequence number.
@@ -341,7 +352,7 @@ impl<'a> Entry<'a> {
     #[inline]
     pub const fn stored(&self) -> &'a [u8] {
         match self.value {
-            StoredValue::Inline(stored) => stored,
+            StoredValue::Inline(stored) | StoredValue::Pointer(stored) => stored,
         }
     }
 }
@@ -365,13 +376,17 @@ mod tests {
     }
 
     /// The bytes of the formats: puts with each mark, tombstones without.
-    const KINDS: [(u8, Kind); 6] = [
+    const KINDS: [(u8, Kind); 10] = [
         (0b0000_0001, Kind::PUT),
         (0b0000_0010, Kind::DELETE),
         (0b0000_0011, Kind::SINGLE_DELETE),
         (0b0000_1001, Kind::PUT.marked_may_overwrite()),
         (0b0001_0001, Kind::PUT.with_expiry()),
         (0b0001_1001, Kind::PUT.marked_may_overwrite().with_expiry()),
+        (0b0010_0001, Kind::PUT.with_pointer()),
+        (0b0010_1001, Kind::PUT.marked_may_overwrite().with_pointer()),
+        (0b0011_0001, Kind::PUT.with_expiry().with_pointer()),
+        (0b0011_1001, Kind::PUT.marked_may_overwrite().with_expiry().with_pointer()),
     ];
 
     #[test]
@@ -386,16 +401,7 @@ mod tests {
     #[test]
     fn a_tombstone_takes_no_marks() {
         for tombstone in [Kind::DELETE, Kind::SINGLE_DELETE] {
-            assert_eq!(tombstone.marked_may_overwrite().with_expiry(), tombstone);
-        }
-    }
-
-    #[test]
-    fn pointers_are_known_and_are_no_kind() {
-        for byte in 0..=255u8 {
-            let expected = [0b10_0001, 0b10_1001, 0b11_0001, 0b11_1001].contains(&byte);
-            assert_eq!(Kind::is_pointer(byte), expected, "{byte:#010b}");
-            assert!(!expected || Kind::from_byte(byte).is_none());
+            assert_eq!(tombstone.marked_may_overwrite().with_expiry().with_pointer(), tombstone);
         }
     }
 
@@ -433,6 +439,14 @@ impl<'a> Pieces<'a> {
     /// True if all pieces are empty.
     pub fn is_empty(&self) -> bool {
         self.iter().all(<[u8]>::is_empty)
+    }
+
+    /// The pieces as one, copied where they are several.
+    pub fn whole(&self) -> Cow<'a, [u8]> {
+        match self.rest.is_empty() {
+            true => Cow::Borrowed(self.first),
+            false => Cow::Owned(self.iter().flatten().copied().collect()),
+        }
     }
 
     /// The pieces in order.

@@ -7,9 +7,26 @@
 //!
 //! An entry is live while its time is above the reader's ([`crate::store::ttl_clock`]).
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 use crate::types::{Entry, Kind, StoredValue};
+
+/// The storage of values outside of entries: the store's value files.
+pub(crate) trait SeparateValues {
+    /// Appends the value of a pointer in its stored form, its first part included.
+    ///
+    /// Errors: I/O; damage, which names file and offset.
+    fn read(&self, pointer: &[u8], out: &mut Vec<u8>) -> Result<()>;
+}
+
+/// Of families whose values are never outside of their entries.
+pub(crate) struct NoSeparateValues;
+
+impl SeparateValues for NoSeparateValues {
+    fn read(&self, _pointer: &[u8], _out: &mut Vec<u8>) -> Result<()> {
+        Err(Error::corruption("a family of the engine", 0, "an entry with its value in a value file"))
+    }
+}
 
 /// Bytes of the time in front of a value.
 pub(crate) const EXPIRY_LEN: usize = 8;
@@ -46,16 +63,27 @@ pub(crate) fn look(entry: &Entry<'_>, now: impl FnOnce() -> u64) -> Seen {
 
 /// Looks at an entry ([`look`]), and appends the caller's value to `out` if it is live.
 ///
-/// Errors are those of the value's storage. After one `out` may have a part of the value.
+/// Errors are those of `values`, the value's storage. After one `out` may have a part of the value.
 #[inline]
-pub(crate) fn resolve(entry: &Entry<'_>, now: impl FnOnce() -> u64, out: &mut Vec<u8>) -> Result<Seen> {
+pub(crate) fn resolve(
+    entry: &Entry<'_>,
+    now: impl FnOnce() -> u64,
+    values: &impl SeparateValues,
+    out: &mut Vec<u8>,
+) -> Result<Seen> {
     let seen = look(entry, now);
     if seen.live {
         match entry.handle() {
             StoredValue::Inline(stored) => out.extend_from_slice(after_expiry(entry.kind, stored)),
+            StoredValue::Pointer(stored) => values.read(after_expiry(entry.kind, stored), out)?,
         }
     }
     Ok(seen)
+}
+
+/// The pointer of an entry with its value in a value file, in its stored form.
+pub(crate) fn pointer_of(kind: Kind, stored: &[u8]) -> Option<&[u8]> {
+    kind.has_pointer().then(|| after_expiry(kind, stored))
 }
 
 /// A stored value without the time of expiry.
@@ -76,6 +104,9 @@ pub(crate) fn without_expiry(entry: Entry<'_>) -> Entry<'_> {
 /// The same of an entry in its parts.
 pub(crate) fn stored_without_expiry(kind: Kind, stored: &[u8]) -> (Kind, &[u8]) {
     match kind.has_expiry() {
+        true if kind.has_pointer() => {
+            (Kind::PUT.marked_may_overwrite().with_pointer(), after_expiry(kind, stored))
+        }
         true => (Kind::PUT.marked_may_overwrite(), after_expiry(kind, stored)),
         false => (kind, stored),
     }
@@ -99,9 +130,15 @@ mod tests {
         let stored = [&9u64.to_le_bytes()[..], b"row"].concat();
         let entry = Entry::new(5, Kind::PUT.with_expiry(), &stored);
         let mut out = b"before ".to_vec();
-        assert_eq!(resolve(&entry, || 8, &mut out).unwrap(), Seen { live: true, expiry: 9 });
+        assert_eq!(
+            resolve(&entry, || 8, &NoSeparateValues, &mut out).unwrap(),
+            Seen { live: true, expiry: 9 }
+        );
         assert_eq!(out, b"before row");
-        assert_eq!(resolve(&entry, || 9, &mut out).unwrap(), Seen { live: false, expiry: 9 });
+        assert_eq!(
+            resolve(&entry, || 9, &NoSeparateValues, &mut out).unwrap(),
+            Seen { live: false, expiry: 9 }
+        );
         assert_eq!(out, b"before row", "nothing of an expired row");
         assert_eq!(tombstone_if_expired(entry, 8), (entry, false));
         assert_eq!(tombstone_if_expired(entry, 9), (Entry::new(5, Kind::DELETE, &[]), true));
@@ -115,7 +152,10 @@ mod tests {
             out.clear();
             let entry = Entry::new(1, kind, if live { b"a longer row" } else { b"" });
             assert_eq!(look(&entry, no_clock), Seen { live, expiry: 0 });
-            assert_eq!(resolve(&entry, no_clock, &mut out).unwrap(), Seen { live, expiry: 0 });
+            assert_eq!(
+                resolve(&entry, no_clock, &NoSeparateValues, &mut out).unwrap(),
+                Seen { live, expiry: 0 }
+            );
             assert_eq!(out, entry.stored());
             assert_eq!(tombstone_if_expired(entry, u64::MAX), (entry, false));
         }

@@ -34,7 +34,7 @@ use sim::{env, open, seeds};
 use state::{Expect, State};
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
-use tidesdb::{FamilyOptions, Options, SyncMode};
+use tidesdb::{FamilyOptions, FormatVersion, Options, SyncMode};
 use world::World;
 
 fn constants(tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {
@@ -47,6 +47,12 @@ fn constants(tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {
     };
     options.compaction_threads = 0;
     (options, family)
+}
+
+/// Every value goes to a value file.
+fn separate_values(options: &mut Options, family: &mut FamilyOptions) {
+    options.least_format = FormatVersion::Two;
+    family.value_threshold = 1;
 }
 
 fn attempt<T>(what: impl Fn() -> String, work: impl FnOnce() -> T) -> T {
@@ -88,7 +94,10 @@ fn crash_at_every_call(mode: SyncMode) {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
-        let (options, family) = constants(tiny, mode);
+        let (mut options, mut family) = constants(tiny, mode);
+        if (ordinal + mode as usize) % 3 == 0 {
+            separate_values(&mut options, &mut family);
+        }
         let seed = ordinal as u64 * 2 + mode as u64;
         let mut world = World::new(FaultyDisk::new(seed), options.clone(), family.clone()).expect("opens");
         world.run(&steps).unwrap_or_else(|e| panic!("{name} without a crash: {e}"));
@@ -134,7 +143,7 @@ fn crash_at_every_call(mode: SyncMode) {
     println!("{points} crash points, {crashes} crashes, {inner} crashes inside recovery");
     println!("{spilled} runs of spilled transactions without a crash");
     assert!(only.is_some() || recycled, "a segment of the log was used again");
-    assert!(only.is_some() || spilled > 10, "transactions spilled");
+    assert!(only.is_some() || spilled > 5, "transactions spilled");
 }
 
 #[test]
@@ -159,7 +168,10 @@ fn a_failing_call_loses_nothing_that_was_answered() {
             continue;
         }
         let mode = [SyncMode::None, SyncMode::Full][ordinal % 2];
-        let (options, family) = constants(tiny, mode);
+        let (mut options, mut family) = constants(tiny, mode);
+        if ordinal % 3 == 0 {
+            separate_values(&mut options, &mut family);
+        }
         let seed = ordinal as u64;
         let mut world = World::new(FaultyDisk::new(seed), options.clone(), family.clone()).expect("opens");
         world.run(&steps).unwrap_or_else(|e| panic!("{name} without a failure: {e}"));
@@ -203,11 +215,15 @@ fn every_kind_of_sync_is_missed_when_it_lies() {
         ("the manifest", Op::Sync, "MANIFEST"),
         ("CURRENT", Op::Sync, "CURRENT"),
         ("the store's directory", Op::SyncDir, "/store"),
+        ("value files", Op::Sync, ".val"),
     ];
     for (what, op, path) in kinds {
         let mut noticed = None;
         'programs: for (name, tiny, steps) in short_programs() {
-            let (options, family) = constants(tiny, SyncMode::Full);
+            let (mut options, mut family) = constants(tiny, SyncMode::Full);
+            if path == ".val" {
+                separate_values(&mut options, &mut family);
+            }
             for crash in [Crash::Drop, Crash::Reorder] {
                 let disk = FaultyDisk::new(1);
                 let lie = Failure::Lie;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the ground up.
-const LAYERS: [&str; 27] = [
+const LAYERS: [&str; 29] = [
     "mutant",
     "splitmix",
     "sync",
@@ -16,6 +16,7 @@ const LAYERS: [&str; 27] = [
     "options",
     "types",
     "value",
+    "value_holds",
     "memory_gauge",
     "latency",
     "host",
@@ -27,6 +28,7 @@ const LAYERS: [&str; 27] = [
     "memtable",
     "wal",
     "table",
+    "values",
     "version",
     "flush",
     "compaction",
@@ -114,7 +116,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Where values are in their stored form: in runs, and on their way between them.
-const STORED_FORM: [&str; 4] = ["types.rs", "value.rs", "iter/", "table/"];
+const STORED_FORM: [&str; 5] = ["types.rs", "value.rs", "iter/", "table/", "values/"];
 
 /// Files of other crates that show stored forms: in a dump they are the content.
 const STORED_FORM_ELSEWHERE: [&str; 1] = ["tidesdb-admin/src/dump/table.rs"];

@@ -140,7 +140,7 @@ impl BackupInfo {
     /// Numbers of the damaged files left out.
     pub(super) fn left_out_files(&self) -> BTreeSet<FileNo> {
         let name =
-            |left_out: &LeftOut| TableStore::number_of(Path::new(&left_out.file).file_name()?.to_str()?);
+            |left_out: &LeftOut| TableStore::number_of_any(Path::new(&left_out.file).file_name()?.to_str()?);
         self.left_out.iter().filter_map(name).collect()
     }
 

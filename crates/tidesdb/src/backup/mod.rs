@@ -56,6 +56,7 @@ pub use self::watch::Watch;
 use self::copy::Copier;
 use self::info::{DATA, STORE};
 use self::point::BackupPoint;
+use self::verify::read_values;
 use crate::db::maintenance::Maintenance;
 use crate::db::{identity, Db};
 use crate::error::{Error, Result};
@@ -66,6 +67,7 @@ use crate::store::Store;
 use crate::sync::stage;
 use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
+use crate::value_holds::ValueFile;
 use crate::version::manifest::{self, ManifestWriter};
 use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
@@ -81,7 +83,7 @@ pub struct BackupOptions {
 /// An earlier backup whose files a new one shares.
 struct Base {
     dir: PathBuf,
-    /// Its table files with a sum, by number.
+    /// Its files of tables and values with a sum, by number.
     tables: HashMap<FileNo, BackupFile>,
 }
 
@@ -223,7 +225,7 @@ impl Backup {
         let dir = self.disk.resolve(base)?;
         let info = BackupInfo::read(&*self.disk, &dir)?;
         let number =
-            |file: &BackupFile| TableStore::number_of(file.name.strip_prefix(STORE)?.strip_prefix('/')?);
+            |file: &BackupFile| TableStore::number_of_any(file.name.strip_prefix(STORE)?.strip_prefix('/')?);
         let with_sum = info.files.into_iter().filter(|file| file.crc.is_some());
         let tables = with_sum.filter_map(|file| Some((number(&file)?, file))).collect();
         self.base = Some(Base { dir, tables });
@@ -307,7 +309,14 @@ impl Backup {
         let mut copier = Copier::new(&*disk, watch);
         copier.rate = self.rate;
         let reads_tables = !self.info.links || self.rate > 0;
-        copier.total = log_bytes + if reads_tables { table_bytes } else { 0 };
+        let mut value_bytes = 0;
+        for file in point.values() {
+            let values = self.store.versions.values().store();
+            if values.exists(file.number())? {
+                value_bytes += disk.open(&values.path(file.number()), OpenMode::Read)?.len()?;
+            }
+        }
+        copier.total = log_bytes + if reads_tables { table_bytes + value_bytes } else { 0 };
 
         let home = self.to.join(STORE);
         for segment in segments {
@@ -331,6 +340,12 @@ impl Backup {
                 done => done?,
             }
         }
+        for file in point.values() {
+            watch.check()?;
+            stage("stage: backup, before a value file");
+            self.take_values(&mut copier, &file)?;
+        }
+        self.check_values(&point, watch)?;
         self.write_manifest(&point)?;
         drop(point);
         stage("stage: backup, point given up");
@@ -361,30 +376,103 @@ impl Backup {
         let from = self.store.versions.table_files().path(number);
         let to = self.tables.path(number);
         self.files.push(to.clone());
-        let known = self.base.as_ref().and_then(|base| {
-            let file = base.tables.get(&number).filter(|file| file.len == len)?;
-            Some((base.dir.join(&file.name), file.crc?))
-        });
-        let crc = match known {
-            _ if self.info.links => {
-                if self.rate > 0 {
-                    copier.read(&from, len)?;
-                }
-                self.link(&from, &to, len)?;
-                None
-            }
-            Some((shared, crc))
-                if copier.read(&from, len)? == crc && self.share(copier, &shared, &to, len, crc)? =>
-            {
-                self.info.shared_bytes += len;
-                Some(crc)
-            }
-            _ => Some(copier.synced(&from, &to, len)?),
-        };
+        let crc = self.take_file(copier, (&from, &to), number, len, self.info.links)?;
         for table in tables {
             table.verify_unless(watch.stop)?;
         }
         self.list(&to, len, crc)
+    }
+
+    /// Copies or links a value file. One that takes values is copied as far as it goes.
+    fn take_values(&mut self, copier: &mut Copier<'_>, file: &ValueFile) -> Result<()> {
+        let number = file.number();
+        let values = Arc::clone(self.store.versions.values());
+        if !values.store().exists(number)? {
+            // If an entry has a value there, the backup fails or leaves the file out.
+            return Ok(());
+        }
+        let links = self.info.links && !values.takes_values(file);
+        let from = values.store().path(number);
+        let len = self.disk.open(&from, OpenMode::Read)?.len()?;
+        let to = self.to.join(STORE).join(TableStore::value_file_name(number));
+        self.files.push(to.clone());
+        let crc = self.take_file(copier, (&from, &to), number, len, links)?;
+        self.list(&to, len, crc)
+    }
+
+    /// Reads every value that a table points to: a backup must be restorable, and its owner can act on damage only now.
+    fn check_values(&mut self, point: &BackupPoint, watch: Watch<'_>) -> Result<()> {
+        let values = Arc::clone(self.store.versions.values());
+        let left_out = self.info.left_out_files();
+        for table in point.handles().iter().filter(|table| !left_out.contains(&table.file.number())) {
+            read_values(
+                &values,
+                &table.table,
+                watch,
+                &mut |_, error| match values.store().file_of(&error) {
+                    Some(number) if self.without_damaged => {
+                        self.leave_out_values(number, table.meta().family, &error)
+                    }
+                    _ => Err(error),
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Goes on without a damaged value file.
+    fn leave_out_values(&mut self, number: FileNo, family: FamilyId, error: &Error) -> Result<()> {
+        let file = format!("{STORE}/{}", TableStore::value_file_name(number));
+        let to = self.to.join(&file);
+        if self.disk.exists(&to)? {
+            self.store.log(LogLevel::Warn, &format!("a backup goes on without a damaged file: {error}"));
+            self.disk.remove(&to)?;
+        }
+        self.files.retain(|path| *path != to);
+        self.info.files.retain(|listed| listed.name != file);
+        let family = self.name_of(family);
+        if !self.info.left_out.iter().any(|left_out| left_out.file == file && left_out.family == family) {
+            self.info.left_out.push(LeftOut { file, family });
+        }
+        Ok(())
+    }
+
+    /// The name of a family. One without a name was dropped after the backup's moment.
+    fn name_of(&self, family: FamilyId) -> String {
+        let name = self.store.catalog.by_id(family).map(|family| family.name());
+        let name = name.map_or_else(|| family.to_string().into_bytes(), |name| name.to_vec());
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Copies the first `len` bytes of a file, links it, or shares the base's. Returns the sum of a copy.
+    fn take_file(
+        &mut self,
+        copier: &mut Copier<'_>,
+        (from, to): (&Path, &Path),
+        number: FileNo,
+        len: u64,
+        links: bool,
+    ) -> Result<Option<u32>> {
+        let known = self.base.as_ref().and_then(|base| {
+            let file = base.tables.get(&number).filter(|file| file.len == len)?;
+            Some((base.dir.join(&file.name), file.crc?))
+        });
+        Ok(match known {
+            _ if links => {
+                if self.rate > 0 {
+                    copier.read(from, len)?;
+                }
+                self.link(from, to, len)?;
+                None
+            }
+            Some((shared, crc))
+                if copier.read(from, len)? == crc && self.share(copier, &shared, to, len, crc)? =>
+            {
+                self.info.shared_bytes += len;
+                Some(crc)
+            }
+            _ => Some(copier.synced(from, to, len)?),
+        })
     }
 
     /// Links the base's file `shared`, if its bytes still match the base's list. False: they do not, and
@@ -431,10 +519,7 @@ impl Backup {
         self.files.retain(|file| *file != to);
         let file = format!("{STORE}/{}", TableStore::file_name(number));
         for family in families {
-            // A family without a name was dropped after the backup's moment.
-            let name = self.store.catalog.by_id(family).map(|family| family.name());
-            let name = name.map_or_else(|| family.to_string().into_bytes(), |name| name.to_vec());
-            let family = String::from_utf8_lossy(&name).into_owned();
+            let family = self.name_of(family);
             self.info.left_out.push(LeftOut { file: file.clone(), family });
         }
         Ok(())

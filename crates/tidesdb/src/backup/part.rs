@@ -65,7 +65,7 @@ pub fn restore_part(
         watch.check()?;
         let path = from.join(&file.name);
         if let Some(name) = file.name.strip_prefix(&format!("{STORE}/")) {
-            let number = TableStore::number_of(name);
+            let number = TableStore::number_of_any(name);
             if number.is_some_and(|number| left_out.contains(&number)) {
                 continue;
             }

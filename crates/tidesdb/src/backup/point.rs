@@ -7,6 +7,9 @@
 //! 3. Between two commits, and while nothing is decided, a record of the backup's own is queued. The super
 //!    version and the runs of prepared transactions are noted.
 //!
+//! A value is written before its record is queued, and its file is named before: the value files named at the point have all
+//! values of the backup. They are held until they are copied.
+//!
 //! The manifest names only files from before the record. The log from the manifest's first live segment up to
 //! the record names only files kept by the super version or by a prepared transaction. A committed and
 //! installed run is in the version. A run rolled back before the record is not needed.
@@ -26,6 +29,7 @@ use crate::sync::stage;
 use crate::table::SsTable;
 use crate::txn::Transactions;
 use crate::types::{FileNo, Lsn, Seq};
+use crate::value_holds::ValueFile;
 use crate::version::{Edit, LiveFile, TableHandle, Version};
 use crate::wal::{segment_path, BatchBuilder, Purpose, Record, RecyclingHold, Ticket, WaitLimit, WalBytes};
 
@@ -69,6 +73,7 @@ pub(super) struct BackupPoint {
     format: FormatVersion,
     runs: Vec<TableHandle>,
     run_files: Vec<Arc<LiveFile>>,
+    values: Vec<Arc<ValueFile>>,
     log: Option<RecyclingHold>,
 }
 
@@ -87,8 +92,11 @@ impl BackupPoint {
         let manifest = store.versions.new_file_number();
 
         stage("stage: backup, log held");
+        let no_files_end = store.versions.values().hold_changes();
         let no_edits = store.install_lock.lock();
         let (snapshot, version) = store.versions.capture();
+        let values = store.versions.values().hold_all();
+        drop(no_files_end);
         stage("stage: backup, version pinned");
         let (seq, ticket, super_version, prepared) = store.pipeline.between_commits(|seq| {
             let queue = || store.wal.enqueue(room, record);
@@ -107,6 +115,7 @@ impl BackupPoint {
             format: store.versions.format(),
             runs: Vec::new(),
             run_files: Vec::new(),
+            values,
             log: Some(log),
         };
         for flushable in &super_version.sealed {
@@ -151,6 +160,18 @@ impl BackupPoint {
             self.snapshot.new_files.iter().map(|file| (file.number, file.len)).collect();
         files.extend(self.run_files.iter().map(|file| (file.number(), file.len())));
         files.into_iter().collect()
+    }
+
+    /// The value files, ascending by number. Each has the values that the tables and the part of the log point to.
+    pub(super) fn values(&self) -> Vec<Arc<ValueFile>> {
+        self.values.clone()
+    }
+
+    /// The tables of the version and of runs.
+    pub(super) fn handles(&self) -> Vec<TableHandle> {
+        let installed =
+            self.version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table);
+        installed.chain(&self.runs).cloned().collect()
     }
 
     /// The tables in each of the files.

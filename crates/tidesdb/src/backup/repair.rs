@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::copy::Copier;
 use super::restore::{is_free, not_empty, write};
-use super::verify::{open_versions, OPEN_FILES};
+use super::verify::{open_versions, read_values, OPEN_FILES};
 use super::Watch;
 use crate::db::dictionary::{self, FamilyEntry};
 use crate::db::recovery::damaged_dictionary::certain_entries;
@@ -75,6 +75,7 @@ pub fn verify_store(disk: &Arc<dyn Disk>, dir: &Path, watch: Watch<'_>) -> Resul
                 survey.note(family, &error.to_string(), &mut check);
             }
         }
+        survey.check_values(family, &table, watch, &mut check)?;
     }
     survey.check_runs(watch, &mut check)?;
     check.damage.extend(survey.log_damage.iter().map(|error| format!("log: {error}")));
@@ -117,6 +118,7 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     };
     let mut edit = copy.tables(&survey, &mut check)?;
     copy.runs(&survey, &mut check)?;
+    copy.values(&survey)?;
     if survey.log_damage.is_none() {
         copy.log()?;
     } else {
@@ -163,7 +165,8 @@ impl Survey {
         let versions = open_versions(disk, dir, OpenFor::Salvage)?;
         let state = versions.state();
         let mut replay =
-            Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
+            Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1)
+                .with_values(versions.values());
         let first = state.first_live_segment.max(1);
         let found =
             wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |_, record| {
@@ -248,6 +251,26 @@ impl Survey {
             runs.extend(sealed.open_all(&self.versions));
         }
         runs
+    }
+
+    /// Reads the values of a table in value files; each that cannot be read costs its row.
+    fn check_values(
+        &self,
+        family: FamilyId,
+        table: &TableHandle,
+        watch: Watch<'_>,
+        check: &mut StoreCheck,
+    ) -> Result<()> {
+        let values = self.versions.values();
+        let read = read_values(values, &table.table, watch, &mut |key, error| {
+            let error = unreadable(Err(error))?;
+            error.iter().for_each(|error| {
+                self.note(family, &format!("the value of key {}: {error}", shown(key)), check)
+            });
+            Ok(())
+        });
+        // Damage of the table itself is noted already.
+        unreadable(read).map(|_| ())
     }
 
     fn check_runs(&self, watch: Watch<'_>, check: &mut StoreCheck) -> Result<()> {
@@ -448,6 +471,20 @@ impl StoreCopy<'_> {
             // One that is damaged is copied as it is: reading it fails in the copy too.
             let len = self.from_tables.get(number)?.len()?;
             self.copier.synced(&self.from_tables.path(number), &self.to_tables.path(number), len)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the value files as they are: what is damaged in them fails in the copy too.
+    fn values(&mut self, survey: &Survey) -> Result<()> {
+        let values = survey.versions.values();
+        for number in values.hold_all().iter().map(|file| file.number()) {
+            if values.store().exists(number)? {
+                let (from, to) =
+                    (values.store().path(number), self.to.join(TableStore::value_file_name(number)));
+                let len = self.disk.open(&from, OpenMode::Read)?.len()?;
+                self.copier.synced(&from, &to, len)?;
+            }
         }
         Ok(())
     }

@@ -8,11 +8,15 @@ use super::info::STORE;
 use super::{copy, BackupInfo, Watch};
 use crate::cache::BlockCache;
 use crate::db::recovery::replay::Replay;
+use crate::db::recovery::value_tail::ValueTail;
 use crate::error::{Error, Result};
 use crate::io::{Disk, OpenMode};
+use crate::iter::VersionIterator;
 use crate::memtable::ArenaPool;
 use crate::store::super_version::Flushable;
-use crate::table::TableStore;
+use crate::table::{SsTable, TableStore};
+use crate::types::Lsn;
+use crate::values::ValueFiles;
 use crate::version::{OpenFor, StoreState, TableHandle, VersionSet};
 use crate::wal::{self, RecordRef};
 
@@ -59,7 +63,7 @@ pub(super) fn check_log(
     watch: Watch<'_>,
 ) -> Result<()> {
     let state = open_versions(disk, home, OpenFor::Read)?.state();
-    read_log(disk, home, &state, info, &mut |_| watch.check())
+    read_log(disk, home, &state, info, &mut |_, _| watch.check())
 }
 
 /// Calls `visit` for each record.
@@ -68,13 +72,11 @@ fn read_log(
     home: &Path,
     state: &StoreState,
     info: &BackupInfo,
-    visit: &mut dyn FnMut(RecordRef<'_>) -> Result<()>,
+    visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
 ) -> Result<()> {
     let first = state.first_live_segment.max(1);
     wal::check_listed(disk, home, state.log_segments.values())?;
-    let found = wal::recover(disk, home, first, &state.boundaries, state.durable_upto, &mut |_, record| {
-        visit(record)
-    })?;
+    let found = wal::recover(disk, home, first, &state.boundaries, state.durable_upto, visit)?;
     match found.end == info.log_end {
         true => Ok(()),
         false => {
@@ -91,23 +93,61 @@ pub(super) fn open_versions(disk: &Arc<dyn Disk>, dir: &Path, purpose: OpenFor) 
     VersionSet::open(disk.clone(), dir, tables, cache, purpose)
 }
 
+/// Reads the values of a table in value files. `damage` gets the key and the error of each that cannot be read.
+pub(super) fn read_values(
+    values: &ValueFiles,
+    table: &Arc<SsTable>,
+    watch: Watch<'_>,
+    damage: &mut dyn FnMut(&[u8], Error) -> Result<()>,
+) -> Result<()> {
+    if table.meta().values.is_empty() {
+        return Ok(());
+    }
+    let mut iter = table.version_iter();
+    iter.seek(b"")?;
+    while iter.valid() {
+        watch.check()?;
+        if let Err(error) = values.verify_entry(&iter.entry()) {
+            damage(iter.key(), error)?;
+        }
+        iter.next()?;
+    }
+    Ok(())
+}
+
 fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Watch<'_>) -> Result<()> {
     let versions = open_versions(disk, home, OpenFor::Read)?;
     let version = versions.current();
     let left_out = info.left_out_files();
+    let values = versions.values();
     let is_there = |table: &&TableHandle| !left_out.contains(&table.file.number());
     for table in version.families().flat_map(|(_, levels)| levels.tables()).map(|(_, table)| table) {
         if is_there(&table) {
             table.verify_unless(watch.stop)?;
+            read_values(values, table, watch, &mut |_, error| match values
+                .store()
+                .file_of(&error)
+                .is_some_and(|file| left_out.contains(&file))
+            {
+                true => Ok(()),
+                false => Err(error),
+            })?;
         }
     }
     let state = versions.state();
     let mut replay =
-        Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1);
-    read_log(disk, home, &state, info, &mut |record| {
+        Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1)
+            .with_values(versions.values());
+    let mut tail = ValueTail::default();
+    read_log(disk, home, &state, info, &mut |at, record| {
         watch.check()?;
+        tail.note(at, &record);
         replay.record(record)
     })?;
+    if let Some(at) = tail.first_torn(values, Lsn::ZERO)? {
+        let what = format!("the value of a record at {at:?} is not whole");
+        return Err(Error::corruption(wal::log_dir(home), 0, what));
+    }
     let replayed = replay.finish(&versions)?;
     if replayed.newest > info.seq {
         let what = format!("the log has commit {}, and {} is the newest", replayed.newest, info.seq);

@@ -18,7 +18,7 @@ use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
-use crate::value::{resolve, Seen};
+use crate::value::{resolve, NoSeparateValues, Seen};
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +40,7 @@ pub(crate) struct ReserveLoop {
 struct Reported {
     lock: bool,
     clock: bool,
+    values: bool,
 }
 
 impl ReserveLoop {
@@ -208,13 +209,18 @@ impl Maintenance {
             "no seconds of the expiry clock reserved ahead",
             self.store.maintain_expiry_clock(),
         );
+        report(
+            &mut reported.values,
+            "value files without values stay for now",
+            self.store.end_value_files().map(|_| ()),
+        );
     }
 
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {
         let mut value = Vec::new();
         let key = counter_key(family.id(), counter);
         // No entry of the dictionary expires.
-        let read = |entry: Entry<'_>| resolve(&entry, || 0, &mut value);
+        let read = |entry: Entry<'_>| resolve(&entry, || 0, &NoSeparateValues, &mut value);
         match self.store.newest(DICTIONARY, &key, MAX_SEQ, read)? {
             Some(Seen { live: true, .. }) => number(&value)
                 .ok_or_else(|| Error::corruption("dictionary", 0, "a counter's entry is not 8 bytes long")),

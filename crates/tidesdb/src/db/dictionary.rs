@@ -66,6 +66,9 @@ impl FamilyEntry {
         if o.sync_interval_us != 0 {
             fields.push((14, o.sync_interval_us));
         }
+        if o.value_threshold != 0 {
+            fields.push((15, o.value_threshold.into()));
+        }
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.id.to_le_bytes());
         out.push(fields.len() as u8);
@@ -121,6 +124,7 @@ impl FamilyEntry {
                     });
                 }
                 14 => o.sync_interval_us = value,
+                15 => o.value_threshold = small?,
                 other => return Err(later(&format!("has the unknown option number {other}"))),
             }
         }
@@ -141,6 +145,7 @@ mod tests {
                 prefix_len: 5,
                 sync_mode: Some(SyncMode::Interval),
                 sync_interval_us: 5000,
+                value_threshold: 4096,
                 ..FamilyOptions::default()
             },
             record: b"opaque".to_vec(),

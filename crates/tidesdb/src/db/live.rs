@@ -54,6 +54,7 @@ impl Db {
         store.wal.set_max_outstanding(crate::db::recovery::max_outstanding(buffer));
         self.transactions.locks.set_max_total(store.live.lock_bound());
         store.versions.table_files().set_max_open(to.max_open_files);
+        store.versions.values().store().set_max_open(to.max_open_files);
         store.keep_memory_bound();
         // A store without a memory loop gives the memory of a smaller cache back, too.
         store.cache.move_together();
@@ -101,7 +102,7 @@ mod tests {
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::TransactionOptions;
     use crate::types::Entry;
-    use crate::value::resolve;
+    use crate::value::{resolve, NoSeparateValues};
 
     /// A commit not covered by the sync of the change has let older versions go, and then the log fails.
     #[test]
@@ -128,7 +129,7 @@ mod tests {
         let snapshot = db.store.take_snapshot().expect("takes");
         assert_eq!(snapshot.seq(), given_up);
         let mut value = Vec::new();
-        let read = |entry: Entry<'_>| resolve(&entry, || 0, &mut value).map(|_| entry.seq);
+        let read = |entry: Entry<'_>| resolve(&entry, || 0, &NoSeparateValues, &mut value).map(|_| entry.seq);
         let found = db.store.newest(family.id(), b"k", snapshot.seq(), read).expect("reads");
         assert_eq!((found, &value[..]), (Some(given_up), &b"new"[..]));
         db.store.snapshots.release(snapshot);

@@ -257,6 +257,14 @@ impl Db {
         self.store.maintain_expiry_clock()
     }
 
+    /// Gives up the value files that nobody needs now, and returns their number; the store does so once a second.
+    #[doc(hidden)]
+    pub fn end_value_files(&self) -> Result<usize> {
+        let ended = self.store.end_value_files()?;
+        self.store.unlink_unused();
+        Ok(ended)
+    }
+
     /// Commits a detached XA transaction, durably; false if none has this xid.
     pub fn commit_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, true)

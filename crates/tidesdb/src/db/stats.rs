@@ -213,8 +213,9 @@ impl Db {
             cache_misses: store.cache.misses(),
             cache_compressed_hits: store.cache.copy_hits(),
             cache_partitions: store.cache.shard_count() as u64,
-            table_reads: store.versions.table_files().reads(),
-            table_read_bytes: store.versions.table_files().read_bytes(),
+            table_reads: store.versions.table_files().reads() + store.versions.values().store().reads(),
+            table_read_bytes: store.versions.table_files().read_bytes()
+                + store.versions.values().store().read_bytes(),
             total_tombstones: tombstones,
             total_entries: entries,
             densest,

@@ -6,3 +6,4 @@ pub mod coding;
 pub mod compression;
 pub mod reader;
 pub mod units;
+pub mod value_pointer;

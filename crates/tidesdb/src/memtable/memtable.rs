@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use super::arena::{Arena, ArenaPool};
 use super::family_directory::Directory;
 use super::tree::{NewEntry, Shape, Tree};
 use crate::iter::KeyRange;
+use crate::sync::Mutex;
 use crate::types::{CountEffect, Entry, FamilyId, Kind, MemtableId, RowCount, Seq, MAX_SEQ};
+use crate::value_holds::{ValueFile, ValueHolds};
 
 /// A memtable: the writes of all families between two rotations, ordered by key, each key with its versions
 /// newest first.
@@ -22,6 +25,8 @@ pub struct Memtable {
     directory: Directory,
     min_seq: AtomicU64,
     max_seq: AtomicU64,
+    /// Holds on the value files that its entries point into.
+    values: Mutex<ValueHolds>,
 }
 
 impl fmt::Debug for Memtable {
@@ -44,7 +49,13 @@ impl Memtable {
             directory: Directory::new(),
             min_seq: AtomicU64::new(MAX_SEQ),
             max_seq: AtomicU64::new(0),
+            values: Mutex::default(),
         }
+    }
+
+    /// Keeps a value file while the memtable lives: before an entry that points into it is inserted.
+    pub fn hold(&self, file: &Arc<ValueFile>) {
+        self.values.lock().add(Arc::clone(file));
     }
 
     /// The memtable's number; it grows with every rotation.

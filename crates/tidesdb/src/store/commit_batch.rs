@@ -12,6 +12,8 @@ use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
 use crate::sync::point;
 use crate::types::{CountEffect, FamilyId, Kind, Seq};
+use crate::value::pointer_of;
+use crate::value_holds::ValueHolds;
 use crate::wal::{BatchBuilder, BatchReader, Ticket, WalBytes};
 
 /// A change's place in the body.
@@ -49,6 +51,8 @@ pub struct CommitBatch {
     ordered: OnceLock<Ordered>,
     /// Changes outside `body`: for a transaction larger than memory, all of them.
     runs: Option<SealedRuns>,
+    /// Holds on the value files of the changes.
+    values: ValueHolds,
 }
 
 /// Makes a [`CommitBatch`] family by family, in the format of `docs/format/wal.md` ("Batch").
@@ -99,6 +103,7 @@ impl CommitBatchBuilder {
             done: AtomicBool::new(false),
             ordered: OnceLock::new(),
             runs: None,
+            values: ValueHolds::default(),
         }
     }
 }
@@ -120,6 +125,11 @@ impl CommitBatch {
         self.runs.as_ref()
     }
 
+    /// True if a recovery that finds the batch needs files for it: runs, or value files.
+    pub(crate) fn has_files(&self) -> bool {
+        self.runs.is_some() || self.values.iter().next().is_some()
+    }
+
     /// Bytes of keys and values in the body and in runs.
     pub fn user_bytes(&self) -> u64 {
         self.body.len() as u64 + self.runs.as_ref().map_or(0, SealedRuns::raw_bytes)
@@ -128,6 +138,16 @@ impl CommitBatch {
     /// The same batch with runs, named for it in the log.
     pub(crate) fn with_runs(self, runs: Option<SealedRuns>) -> CommitBatch {
         CommitBatch { runs, ..self }
+    }
+
+    /// The same batch with holds on the value files of its changes.
+    pub(crate) fn holding(self, values: ValueHolds) -> CommitBatch {
+        CommitBatch { values, ..self }
+    }
+
+    /// The pointers of the changes with values in value files, in their stored form.
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = &[u8]> {
+        self.changes.iter().filter_map(|change| pointer_of(change.kind, &self.body[change.value.clone()]))
     }
 
     /// A batch from a body read from the log.
@@ -155,6 +175,7 @@ impl CommitBatch {
             done: AtomicBool::new(false),
             ordered: OnceLock::new(),
             runs: None,
+            values: ValueHolds::default(),
         })
     }
 
@@ -203,6 +224,9 @@ impl CommitBatch {
     /// has no effect, and no thread writes after the batch is done.
     pub fn apply(&self, oldest_snapshot: Seq) {
         let Some(ordered) = self.ordered.get() else { return };
+        if !mutant::is(Mutant::ValueFileUnheld) {
+            self.values.iter().for_each(|file| ordered.memtable.hold(file));
+        }
         loop {
             let at = self.cursor.load(Ordering::Acquire);
             let Some(change) = self.changes.get(at) else { break };

@@ -1,6 +1,6 @@
 //! A column family in memory: its dictionary entry and its counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub struct Family {
     id: FamilyId,
     name: RwLock<Arc<[u8]>>,
     options: RwLock<Arc<FamilyOptions>>,
+    /// [`FamilyOptions::value_threshold`], for every write.
+    value_threshold: AtomicU32,
     record: RwLock<Arc<[u8]>>,
     created_seq: AtomicU64,
     dropped: AtomicBool,
@@ -46,6 +48,7 @@ impl Family {
         Arc::new(Family {
             id,
             name: RwLock::new(name.into()),
+            value_threshold: AtomicU32::new(options.value_threshold),
             options: RwLock::new(Arc::new(options)),
             record: RwLock::new(record.into()),
             created_seq: AtomicU64::new(created_seq),
@@ -78,6 +81,11 @@ impl Family {
     /// Its options now.
     pub fn options(&self) -> Arc<FamilyOptions> {
         self.options.read().clone()
+    }
+
+    /// Its [`FamilyOptions::value_threshold`] now.
+    pub(crate) fn value_threshold(&self) -> u32 {
+        self.value_threshold.load(Ordering::Relaxed)
     }
 
     /// The opaque record of its owner.
@@ -116,6 +124,7 @@ impl Family {
     }
 
     pub(crate) fn set_options(&self, options: FamilyOptions) {
+        self.value_threshold.store(options.value_threshold, Ordering::Relaxed);
         *self.options.write() = Arc::new(options);
     }
 

@@ -23,6 +23,7 @@ pub mod pressure;
 #[cfg(test)]
 mod pressure_model;
 pub(crate) mod sealed_runs;
+mod separate;
 pub mod snapshot;
 pub mod stats;
 pub mod super_version;

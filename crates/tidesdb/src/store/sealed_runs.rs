@@ -4,11 +4,12 @@
 //! The content of a *run names* record (`docs/format/wal.md`):
 //!
 //! ```text
-//! u8 version (2; 3: of a load)
+//! u8 version (2; 3: of a load; 4: with values in value files)
 //! varint ordinals in version 3: the highest of a table
 //! varint files    each: varint number, varint length
 //! varint tables   each: bytes, a "new table" of the manifest: level 0, generation = ordinal of the run
 //!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
+//!                       in version 4: the value files of its entries, as in the manifest
 //! ```
 //!
 //! All keys in them are locked, before a restart and after it (`txn/spill/locked.rs`). (A prepare of an
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::format::coding::{put_varint, unzigzag, zigzag};
 use crate::format::reader::Reader;
-use crate::table::{Expiries, SsTableMeta};
+use crate::table::{Expiries, SsTableMeta, ValueUse};
 use crate::types::{CountEffect, FamilyId, FileNo, Kind, MemtableId, RowCount, Seq};
 use crate::version::{Edit, LiveFile, NewFile, NewTable, TableHandle, VersionSet};
 
@@ -33,6 +34,9 @@ const NAMES_VERSION: u8 = 2;
 
 /// The version of a load's names. A family may have any number of tables, with disjoint keys.
 const NAMES_OF_LOAD: u8 = 3;
+
+/// The version of the names of runs with entries whose values are in value files.
+const NAMES_WITH_VALUES: u8 = 4;
 
 /// The version without numbers of rows.
 const NAMES_WITHOUT_ROWS: u8 = 1;
@@ -115,9 +119,11 @@ impl SealedRuns {
 
     /// The content of the run names record.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = match self.loaded {
-            true => vec![NAMES_OF_LOAD],
-            false => vec![NAMES_VERSION],
+        let has_values = self.tables.iter().any(|table| !table.meta.values.is_empty());
+        let mut out = match (self.loaded, has_values) {
+            (true, _) => vec![NAMES_OF_LOAD],
+            (false, true) => vec![NAMES_WITH_VALUES],
+            (false, false) => vec![NAMES_VERSION],
         };
         if self.loaded {
             put_varint(&mut out, self.generations());
@@ -132,6 +138,11 @@ impl SealedRuns {
             let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
             NewTable { file, level: 0, generation, meta }.put(&mut out);
             put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
+            if has_values && !self.loaded {
+                put_varint(&mut out, table.meta.values.len() as u64);
+                let numbers = table.meta.values.iter().flat_map(|of| [of.file, of.values, of.bytes]);
+                numbers.for_each(|number| put_varint(&mut out, number));
+            }
         }
         out
     }
@@ -174,7 +185,14 @@ impl SealedRuns {
                 _ => cursor.varint().map_err(damage)?,
             };
             let rows = rows.checked_sub(1).map(unzigzag);
-            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta: new.meta, rows });
+            let mut meta = new.meta;
+            if version == NAMES_WITH_VALUES {
+                for _ in 0..cursor.varint().map_err(damage)? {
+                    let mut number = || cursor.varint().map_err(damage);
+                    meta.values.push(ValueUse { file: number()?, values: number()?, bytes: number()? });
+                }
+            }
+            sealed.tables.push(SealedTable { file, ordinal: new.generation, meta, rows });
         }
         cursor.end().map_err(damage)?;
         Ok(sealed)
@@ -322,7 +340,7 @@ type Head = (u8, u64);
 /// The begin of a run names record.
 fn read_head(cursor: &mut Reader<'_>) -> Result<Head> {
     match cursor.u8().map_err(damage)? {
-        version @ (NAMES_WITHOUT_ROWS | NAMES_VERSION) => Ok((version, MAX_RUNS as u64)),
+        version @ (NAMES_WITHOUT_ROWS | NAMES_VERSION | NAMES_WITH_VALUES) => Ok((version, MAX_RUNS as u64)),
         NAMES_OF_LOAD => Ok((NAMES_OF_LOAD, cursor.varint().map_err(damage)?)),
         _ => Err(Error::later_version("wal", "a record of run names")),
     }

@@ -58,8 +58,6 @@ const DICTIONARY: DecodeError = DecodeError::later("a block compressed with a di
 /// Errors for block codecs, by number.
 const POSTINGS_CODEC: DecodeError = DecodeError::later("block codec 1 (lists of postings)");
 const LATER_CODEC: DecodeError = DecodeError::later("a block codec with a number above 1");
-/// Error for values in value files.
-pub(super) const VALUE_POINTER: DecodeError = DecodeError::later("an entry with its value in a value file");
 /// Error for bounds of blocks in the index.
 pub(super) const LATER_BOUNDS: DecodeError = DecodeError::later("bounds of blocks in a table's index");
 /// Error for reserved flags and bytes of a keyed block.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::block::{DecodeError, VALUE_POINTER};
+use super::block::DecodeError;
 use crate::cache::work;
 use crate::format::coding::{get_len, get_varint, put_varint, varint_len};
 use crate::types::{Entry, Kind, Seq};
@@ -67,7 +67,7 @@ pub(super) fn read_version(payload: &[u8], at: usize, end: usize) -> Result<Bloc
     const CUT_SHORT: DecodeError = DecodeError::damage("a version is cut short");
     let body = payload.get(..end).ok_or(CUT_SHORT)?;
     let tag = *body.get(at).ok_or(CUT_SHORT)?;
-    let Some(kind) = Kind::from_byte(tag & !MORE) else { return Err(unknown_kind(tag & !MORE)) };
+    let kind = Kind::from_byte(tag & !MORE).ok_or(DecodeError::damage("the kind of an entry"))?;
     let mut at = at + 1;
     let seq = get_varint(body, &mut at).ok_or(CUT_SHORT)?;
     let len = get_len(body, &mut at).ok_or(CUT_SHORT)?;
@@ -97,14 +97,5 @@ pub(super) fn find_version(
         }
         work::note_passed(1);
         at = version.value.end;
-    }
-}
-
-#[cold]
-fn unknown_kind(kind: u8) -> DecodeError {
-    if Kind::is_pointer(kind) {
-        VALUE_POINTER
-    } else {
-        DecodeError::damage("the kind of an entry")
     }
 }

@@ -144,6 +144,7 @@ impl SsTable {
             commit_seq: 0,
             expiry: None,
             mirror: 0,
+            values: Vec::new(),
         };
         let unknown = SsTable::open(files.clone(), cache.clone(), number, meta.clone());
         let block = unknown.read_uncached(footer.properties, BlockKind::Properties)?;
@@ -155,6 +156,7 @@ impl SsTable {
         meta.raw_bytes = properties.raw_bytes;
         (meta.min_seq, meta.max_seq) = (properties.min_seq, properties.max_seq);
         (meta.min_key, meta.max_key) = (properties.min_key, properties.max_key);
+        meta.values = properties.values;
         Ok(SsTable::open(files.clone(), cache.clone(), number, meta))
     }
 

@@ -58,6 +58,19 @@ pub struct SsTableMeta {
     pub expiry: Option<Expiries>,
     /// File with a second copy, from its first byte on; 0 without a copy.
     pub mirror: FileNo,
+    /// The values of its entries in value files, by file, ascending.
+    pub values: Vec<ValueUse>,
+}
+
+/// The values of a table in one value file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueUse {
+    /// The value file.
+    pub file: FileNo,
+    /// Number of values; every version counts.
+    pub values: u64,
+    /// Their bytes as stored.
+    pub bytes: u64,
 }
 
 impl SsTableMeta {

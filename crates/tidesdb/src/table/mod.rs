@@ -32,7 +32,7 @@ mod writer;
 pub use dump::{BlockFacts, FoundTables, TableFacts};
 pub use filter::{bits_per_key, hash_key};
 pub use iterator::SsTableIterator;
-pub use meta::{Expiries, SsTableMeta};
+pub use meta::{Expiries, SsTableMeta, ValueUse};
 pub use point_read::Hit;
 pub use reader::SsTable;
 pub use store::TableStore;

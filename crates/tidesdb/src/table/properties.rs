@@ -2,8 +2,9 @@
 //! "Properties").
 
 use super::block::{DecodeError, LATER_PROPERTY};
-use super::SsTableOptions;
+use super::{SsTableOptions, ValueUse};
 use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
+use crate::format::value_pointer::ValuePointer;
 use crate::options::{Compression, FormatVersion};
 use crate::types::Seq;
 
@@ -37,9 +38,22 @@ pub struct Properties {
     pub data_bytes: u64,
     /// The options of the table when it was written. `None`: an earlier build did not record them.
     pub options: Option<SsTableOptions>,
+    /// The values of the entries in value files, by file, ascending.
+    pub values: Vec<ValueUse>,
 }
 
 impl Properties {
+    /// An entry has its value in a value file.
+    pub(super) fn count_value(&mut self, pointer: &ValuePointer) {
+        let values = &mut self.values;
+        let at = values.binary_search_by_key(&pointer.file, |of| of.file).unwrap_or_else(|at| {
+            values.insert(at, ValueUse { file: pointer.file, values: 0, bytes: 0 });
+            at
+        });
+        values[at].values += 1;
+        values[at].bytes += pointer.stored_len;
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u64, value: &[u8]| {
@@ -67,6 +81,9 @@ impl Properties {
         put(12, &number(self.data_bytes));
         if let Some(options) = &self.options {
             put(13, &encode_options(options));
+        }
+        if !self.values.is_empty() {
+            put(14, &encode_values(&self.values));
         }
         out
     }
@@ -109,12 +126,33 @@ impl Properties {
                 11 => properties.data_blocks = number()?,
                 12 => properties.data_bytes = number()?,
                 13 => properties.options = decode_options(value),
+                14 if version == FormatVersion::Two => {
+                    properties.values = decode_values(value).ok_or(CUT_SHORT)?;
+                }
                 0..FIRST_HINT if version == FormatVersion::Two => return Err(LATER_PROPERTY),
                 _ => {}
             }
         }
         Ok(properties)
     }
+}
+
+fn encode_values(values: &[ValueUse]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for number in values.iter().flat_map(|of| [of.file, of.values, of.bytes]) {
+        put_varint(&mut out, number);
+    }
+    out
+}
+
+fn decode_values(bytes: &[u8]) -> Option<Vec<ValueUse>> {
+    let mut values = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let mut number = || get_varint(bytes, &mut at);
+        values.push(ValueUse { file: number()?, values: number()?, bytes: number()? });
+    }
+    Some(values)
 }
 
 fn encode_options(options: &SsTableOptions) -> Vec<u8> {
@@ -163,20 +201,28 @@ mod tests {
             data_blocks: 3,
             data_bytes: 12_000,
             options: Some(SsTableOptions { prefix_len: 300, ..SsTableOptions::default() }),
+            values: vec![
+                ValueUse { file: 7, values: 3, bytes: 50_000 },
+                ValueUse { file: 900, values: 1, bytes: 1 << 32 },
+            ],
         };
         let decode = |bytes: &[u8], version| Properties::decode(bytes, version);
         let bytes = properties.encode();
-        for version in [FormatVersion::One, FormatVersion::Two] {
+        // Version 1 has no value files.
+        let inline = Properties { values: Vec::new(), ..properties.clone() };
+        assert_eq!(decode(&bytes, FormatVersion::One), Ok(inline.clone()));
+        for (version, properties) in [(FormatVersion::One, &inline), (FormatVersion::Two, &properties)] {
+            let bytes = properties.encode();
             assert_eq!(decode(&bytes, version), Ok(properties.clone()));
             for cut in 0..bytes.len() {
                 assert_ne!(decode(&bytes[..cut], version), Ok(properties.clone()));
             }
         }
-        for (tag, is_skipped_by_2) in [(14, false), (63, false), (64, true), (99, true), (1 << 40, true)] {
+        for (tag, is_skipped_by_2) in [(15, false), (63, false), (64, true), (99, true), (1 << 40, true)] {
             let mut later = bytes.clone();
             put_varint(&mut later, tag);
             put_bytes(&mut later, b"unknown");
-            assert_eq!(decode(&later, FormatVersion::One), Ok(properties.clone()));
+            assert_eq!(decode(&later, FormatVersion::One), Ok(inline.clone()));
             let expected = if is_skipped_by_2 { Ok(properties.clone()) } else { Err(LATER_PROPERTY) };
             assert_eq!(decode(&later, FormatVersion::Two), expected, "{tag}");
         }

@@ -22,7 +22,10 @@ use crate::sync::{note, Mutex, RwLock};
 use crate::types::FileNo;
 
 /// File name extension of table files.
-const SUFFIX: &str = ".sst";
+const TABLES: &str = ".sst";
+
+/// File name extension of value files.
+const VALUES: &str = ".val";
 
 struct Open {
     number: FileNo,
@@ -39,6 +42,8 @@ struct OpenFiles {
 
 /// The files of a store's tables. Shared by all threads.
 pub struct TableStore {
+    /// The extension of their names.
+    suffix: &'static str,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     dir: PathBuf,
@@ -72,9 +77,29 @@ impl TableStore {
         max_open: usize,
         log: Option<LogSink>,
     ) -> Arc<TableStore> {
+        TableStore::with_suffix(TABLES, disk, dir, max_open, log)
+    }
+
+    /// The value files next to these tables, opened and read as they are.
+    pub fn value_files(&self) -> Arc<TableStore> {
+        let max_open = self.max_open.load(Ordering::Relaxed);
+        let values =
+            TableStore::with_suffix(VALUES, self.disk.clone(), &self.dir, max_open, self.log.clone());
+        values.set_direct(self.is_direct());
+        values
+    }
+
+    fn with_suffix(
+        suffix: &'static str,
+        disk: Arc<dyn Disk>,
+        dir: impl Into<PathBuf>,
+        max_open: usize,
+        log: Option<LogSink>,
+    ) -> Arc<TableStore> {
         let max_open = AtomicUsize::new(max_open.max(1));
         let clock = disk.clock();
         Arc::new(TableStore {
+            suffix,
             disk,
             clock,
             dir: dir.into(),
@@ -124,7 +149,7 @@ impl TableStore {
 
     /// Tells the log if a file system has refused direct reads. Not for a thread that others wait for: the program's log may
     /// read the same table (`docs/protocols.md` 8.4).
-    pub(super) fn tell_refusal(&self) {
+    pub(crate) fn tell_refusal(&self) {
         if self.has_refusal.load(Ordering::Relaxed) {
             let refusal = self.refusal.lock().take();
             self.has_refusal.store(false, Ordering::Relaxed);
@@ -142,7 +167,7 @@ impl TableStore {
     }
 
     /// The same, where the program's log must not be called: [`TableStore::tell_refusal`] comes later.
-    pub(super) fn get_untold(&self, number: FileNo) -> Result<Arc<dyn File>> {
+    pub(crate) fn get_untold(&self, number: FileNo) -> Result<Arc<dyn File>> {
         {
             let files = self.files.read();
             if let Ok(at) = files.find(number) {
@@ -162,7 +187,7 @@ impl TableStore {
     }
 
     /// Counts a read of `bytes`, with the sectors around what was asked for.
-    pub(super) fn note_read(&self, bytes: usize) {
+    pub(crate) fn note_read(&self, bytes: usize) {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -271,6 +296,11 @@ impl TableStore {
         self.disk.open(&self.path(number), OpenMode::Create)
     }
 
+    /// An existing file, for a writer.
+    pub fn open_to_write(&self, number: FileNo) -> Result<Arc<dyn File>> {
+        self.disk.open(&self.path(number), OpenMode::ReadWrite)
+    }
+
     /// Makes all creations and removals durable.
     pub fn sync(&self) -> Result<()> {
         self.disk.sync_dir(&self.dir)
@@ -297,7 +327,7 @@ impl TableStore {
             return Ok(Vec::new());
         }
         let mut numbers: Vec<FileNo> =
-            self.disk.list(&self.dir)?.iter().filter_map(|name| Self::number_of(name)).collect();
+            self.disk.list(&self.dir)?.iter().filter_map(|name| number_in(name, self.suffix)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -315,33 +345,56 @@ impl TableStore {
     /// The file of an error, if it is one of these files.
     pub fn file_of(&self, error: &Error) -> Option<FileNo> {
         let (Error::Corruption { path, .. } | Error::Io { path, .. }) = error else { return None };
-        let number = Self::number_of(path.file_name()?.to_str()?)?;
+        let number = number_in(path.file_name()?.to_str()?, self.suffix)?;
         (self.path(number) == *path).then_some(number)
     }
 
     /// The path of a file, for copies and links between directories.
     pub(crate) fn path(&self, number: FileNo) -> PathBuf {
-        self.dir.join(Self::file_name(number))
+        self.dir.join(name_of(number, self.suffix))
+    }
+
+    /// The directory of the files.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The name of a table's file in every store and backup.
     pub fn file_name(number: FileNo) -> String {
-        format!("{number:08}{SUFFIX}")
+        name_of(number, TABLES)
+    }
+
+    /// The name of a value file in every store and backup.
+    pub fn value_file_name(number: FileNo) -> String {
+        name_of(number, VALUES)
+    }
+
+    /// The number of a table file or value file, by its name.
+    pub fn number_of_any(name: &str) -> Option<FileNo> {
+        number_in(name, TABLES).or_else(|| number_in(name, VALUES))
     }
 
     /// Parses a table file's name; `None` for any other name.
     pub fn number_of(name: &str) -> Option<FileNo> {
-        let digits = name.strip_suffix(SUFFIX)?;
-        if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return None;
-        }
-        digits.parse().ok()
+        number_in(name, TABLES)
     }
 
     /// Number of open files.
     pub fn open_files(&self) -> usize {
         self.files.read().open.len()
     }
+}
+
+fn name_of(number: FileNo, suffix: &str) -> String {
+    format!("{number:08}{suffix}")
+}
+
+fn number_in(name: &str, suffix: &str) -> Option<FileNo> {
+    let digits = name.strip_suffix(suffix)?;
+    if digits.len() < 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
 }
 
 /// True if the file system or the device cannot read past the page cache.

@@ -16,9 +16,11 @@ use super::reader::{top_kind, SsTable};
 use crate::cache::BlockRef;
 use crate::error::{Error, Result};
 use crate::format::coding::{u64_at, varint_len};
+use crate::format::value_pointer::ValuePointer;
 use crate::io::AlignedBuffer;
 use crate::options::FormatVersion;
 use crate::types::Seq;
+use crate::value::pointer_of;
 
 /// Counts of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -284,6 +286,12 @@ impl Walk<'_> {
                         .map_err(damage)?;
                     let (oldest, newest) = seen.expiry.unwrap_or((expiry, expiry));
                     seen.expiry = Some((oldest.min(expiry), newest.max(expiry)));
+                }
+                if version.kind.has_pointer() {
+                    let pointer = pointer_of(version.kind, value).and_then(ValuePointer::decode);
+                    let (_, pointer) =
+                        pointer.ok_or(DecodeError::damage("the pointer to a value file")).map_err(damage)?;
+                    seen.count_value(&pointer);
                 }
                 self.last_seq = version.seq;
                 newer = Some(version.seq);

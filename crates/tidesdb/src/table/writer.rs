@@ -15,12 +15,13 @@ use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::format::coding::put_varint;
+use crate::format::value_pointer::ValuePointer;
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::mutant::{self, Mutant};
 use crate::options::{Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
-use crate::value::expiry_of;
+use crate::value::{expiry_of, pointer_of};
 
 /// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -184,6 +185,7 @@ impl SsTableWriter {
         let same_key = !first && key == self.last_key.as_slice();
         let (more_len, is_large) = (more.len(), !more.is_empty());
         self.check(key, &entry, more_len, first, same_key)?;
+        let pointer = self.pointer_of(&entry)?;
 
         if self.block.is_empty() && !self.leaf.is_empty() && self.leaf.len_with(None, 0) >= PARTITION_SIZE {
             // A large value ended its block before this key was known.
@@ -233,10 +235,22 @@ impl SsTableWriter {
             properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
             self.expiring += 1;
         }
+        if let Some(pointer) = pointer {
+            self.properties.count_value(&pointer);
+        }
         if is_large {
             self.cut_large(more)?;
         }
         Ok(())
+    }
+
+    /// The pointer of an entry with its value in a value file.
+    fn pointer_of(&self, entry: &Entry<'_>) -> Result<Option<ValuePointer>> {
+        let Some(stored) = pointer_of(entry.kind, entry.stored()) else { return Ok(None) };
+        match (ValuePointer::decode(stored), self.format) {
+            (Some((_, pointer)), FormatVersion::Two) => Ok(Some(pointer)),
+            _ => Err(Error::InvalidArgument("a pointer to a value file that does not fit a table".into())),
+        }
     }
 
     fn check(&self, key: &[u8], entry: &Entry<'_>, more: usize, first: bool, same_key: bool) -> Result<()> {
@@ -351,6 +365,7 @@ impl SsTableWriter {
                 entries: self.expiring,
             }),
             mirror: 0,
+            values: properties.values,
         })
     }
 

@@ -141,7 +141,7 @@ impl Transactions {
         // The part that was written takes space, perhaps of a full disk.
         let runs = batch.seal(&self.store, owner).inspect_err(|_| self.store.unlink_unused())?;
         stage("stage: runs of a transaction, not yet logged");
-        Ok(Arc::new(CommitBatch::spilled(runs)))
+        Ok(Arc::new(CommitBatch::spilled(runs).holding(batch.values().clone())))
     }
 
     /// As [`Transactions::reserve_commit`], for a complete batch, in one phase.
@@ -313,24 +313,26 @@ impl Transactions {
     /// Undoes a queued and refused prepare. Refused for want of room in the log, its rollback follows once
     /// there is room; nobody waits for it. Until then, recovery after a crash finds the transaction undecided
     /// or not at all.
-    fn withdraw(&self, id: u64, batch: &CommitBatch, decision: Option<LogSpace>, error: &Error) {
+    fn withdraw(&self, id: u64, batch: &Arc<CommitBatch>, decision: Option<LogSpace>, error: &Error) {
         if let (Error::DiskFull(_), Some(room)) = (error, decision) {
             let ticket =
                 self.prepared.decide(id, |_| self.store.wal.enqueue(room, Record::Rollback { txn: id }));
-            self.withdrawn.lock().extend(batch.runs().map(|runs| (ticket, runs.clone())));
+            if batch.has_files() {
+                self.withdrawn.lock().push((ticket, Arc::clone(batch)));
+            }
             // Nobody waits, but the log has a reason to write and sync it.
             self.store.wal.when_durable(ticket, |_| {});
         }
         self.prepared.remove(id);
     }
 
-    /// Releases the runs of refused prepares with a durable rollback; true if there were some.
+    /// Releases the runs and value files of refused prepares with a durable rollback; true if there were some.
     pub(crate) fn give_up_withdrawn(&self) -> bool {
         let durable = self.store.wal.durable_ticket();
         let mut withdrawn = self.withdrawn.lock();
         let before = withdrawn.len();
-        withdrawn.retain(|(ticket, runs)| {
-            if *ticket <= durable {
+        withdrawn.retain(|(ticket, batch)| {
+            if let Some(runs) = batch.runs().filter(|_| *ticket <= durable) {
                 runs.give_up(&self.store.versions);
             }
             *ticket > durable

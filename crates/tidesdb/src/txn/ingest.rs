@@ -608,7 +608,7 @@ mod tests {
             assert!(matches!(read, Err(Error::Corruption { .. })), "{cut}");
         }
         let mut later = names.clone();
-        later[0] = 4;
+        later[0] = 5;
         assert!(matches!(SealedRuns::decode(versions, &later), Err(Error::LaterVersion { .. })));
         // An ordinal above the one in the head.
         let mut low = names;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::host::HashMap;
 use crate::lock::LockManager;
-use crate::store::sealed_runs::SealedRuns;
+use crate::store::commit_batch::CommitBatch;
 use crate::store::Store;
 use crate::sync::Mutex;
 use crate::txn::detached_xa::DetachedXa;
@@ -24,8 +24,8 @@ pub struct Transactions {
     /// Detached XA transactions, by xid.
     pub(crate) detached: Mutex<HashMap<Vec<u8>, DetachedXa>>,
     pub(crate) list: Arc<TransactionList>,
-    /// Runs named by the log until the rollback with this ticket is durable.
-    pub(super) withdrawn: Mutex<Vec<(Ticket, SealedRuns)>>,
+    /// Refused prepares in the log, whose files stay until the rollback with this ticket is durable.
+    pub(super) withdrawn: Mutex<Vec<(Ticket, Arc<CommitBatch>)>>,
     next_owner: AtomicU64,
 }
 

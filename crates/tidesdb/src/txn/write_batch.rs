@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::iter::VersionIterator;
@@ -15,6 +16,7 @@ use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
 use crate::txn::spill::runs::{self, RunSource, Runs};
 use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
+use crate::value_holds::{ValueFile, ValueHolds};
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB. Tests reach splits and emptied chunks with few keys.
@@ -116,6 +118,8 @@ pub struct WriteBatch {
     /// The ordinal of the last change before those in memory.
     base: u64,
     runs: Runs,
+    /// Holds on the value files with values of its changes, those undone included.
+    values: ValueHolds,
 }
 
 impl WriteBatch {
@@ -200,7 +204,17 @@ impl WriteBatch {
                 batch.change(entry.kind, effect, entry.key, entry.stored);
             }
         }
-        batch.finish()
+        batch.finish().holding(self.values.clone())
+    }
+
+    /// Holds on the value files of its changes.
+    pub(crate) fn values(&self) -> &ValueHolds {
+        &self.values
+    }
+
+    /// The batch has changes with values in this file.
+    pub(crate) fn hold(&mut self, file: Arc<ValueFile>) {
+        self.values.add(file);
     }
 
     /// Every change of a family, in memory and in runs, those hidden by later ones included.
@@ -337,6 +351,7 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.forget_memory();
         self.runs.clear();
+        self.values.clear();
         self.base = 0;
     }
 

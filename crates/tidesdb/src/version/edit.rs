@@ -3,7 +3,7 @@
 
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::sync::note;
-use crate::table::{Expiries, SsTableMeta};
+use crate::table::{Expiries, SsTableMeta, ValueUse};
 use crate::types::{FamilyId, FileNo, LogSegment, Lsn, MemtableId, RowCount, Seq, MAX_KEY_LEN, MAX_SEQ};
 use crate::wal::EpochBoundary;
 
@@ -87,6 +87,10 @@ pub struct Edit {
     pub row_counts: Vec<(FamilyId, RowCount)>,
     /// Families from this number on have been counted since their creation; never increases.
     pub counted_from: Option<FamilyId>,
+    /// Value files that exist from now on.
+    pub value_files: Vec<FileNo>,
+    /// Value files that no table or other holder needs any more.
+    pub ended_value_files: Vec<FileNo>,
 }
 
 mod tag {
@@ -117,6 +121,9 @@ mod tag {
     pub const LOG_FORGOTTEN: u64 = 25;
     pub const TABLE_MIRROR: u64 = 26;
     pub const UNPROVEN_UPTO: u64 = 27;
+    pub const VALUE_FILE: u64 = 31;
+    pub const ENDED_VALUE_FILE: u64 = 32;
+    pub const TABLE_VALUES: u64 = 33;
 
     /// The reason that this build refuses a tag.
     pub fn of_later(tag: u64) -> &'static str {
@@ -124,9 +131,6 @@ mod tag {
             28 => "a file in an object store",
             29 => "the origin of a clone in an object store",
             30 => "the key of a sealed table",
-            31 => "a value file",
-            32 => "the end of a value file",
-            33 => "dead bytes of a value file",
             34 => "history that is kept",
             35 => "times of commits",
             _ => "no version of the format that this engine knows has this tag",
@@ -155,6 +159,8 @@ impl Edit {
             (self.log_forgotten_above.is_some(), "edit: forgets log"),
             (!self.log_segments.is_empty(), "edit: lists a log segment"),
             (!self.boundaries.is_empty(), "edit: epoch boundary"),
+            (!self.value_files.is_empty(), "edit: value file"),
+            (!self.ended_value_files.is_empty(), "edit: value file ends"),
             (flushes && adds, "edit: flush"),
             (flushes && !adds, "edit: flush without tables"),
             (!flushes && removes && adds && moves, "edit: moves a table"),
@@ -223,6 +229,9 @@ impl Edit {
         for &(family, file) in &self.removed_tables {
             field(tag::REMOVED_TABLE, &numbers(&[file, family.into()]));
         }
+        for &file in &self.value_files {
+            field(tag::VALUE_FILE, &numbers(&[file, file, 0]));
+        }
         for file in &self.new_files {
             field(tag::NEW_FILE, &numbers(&[file.number, file.len]));
         }
@@ -242,9 +251,21 @@ impl Edit {
             if new.meta.mirror != 0 {
                 field(tag::TABLE_MIRROR, &numbers(&[new.file, new.meta.family.into(), new.meta.mirror]));
             }
+            if !new.meta.values.is_empty() {
+                field(tag::TABLE_VALUES, &|body| {
+                    let values = new.meta.values.iter().flat_map(|of| [of.file, of.values, of.bytes]);
+                    [new.file, new.meta.family.into()]
+                        .into_iter()
+                        .chain(values)
+                        .for_each(|n| put_varint(body, n));
+                });
+            }
         }
         for &file in &self.deleted_files {
             field(tag::DELETED_FILE, &numbers(&[file]));
+        }
+        for &file in &self.ended_value_files {
+            field(tag::ENDED_VALUE_FILE, &numbers(&[file]));
         }
         for (family, level, key) in &self.cursors {
             field(tag::CURSOR, &|body| {
@@ -368,6 +389,29 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
+            tag::VALUE_FILE => {
+                let (logical, file, section) = (body.varint()?, body.varint()?, body.varint()?);
+                if (file, section) != (logical, 0) {
+                    return Err(DecodeError { later: true, ..body.error("a value file that was collected") });
+                }
+                self.value_files.push(file);
+            }
+            tag::ENDED_VALUE_FILE => self.ended_value_files.push(body.varint()?),
+            tag::TABLE_VALUES => {
+                let (file, family) = (body.varint()?, body.u32("family")?);
+                let mut values = Vec::new();
+                while !body.rest.is_empty() {
+                    let of = ValueUse { file: body.varint()?, values: body.varint()?, bytes: body.varint()? };
+                    values.push(of);
+                }
+                if !values.is_sorted_by(|a: &ValueUse, b| a.file < b.file) {
+                    return Err(body.error("the value files of a table are out of order"));
+                }
+                match self.new_tables.last_mut() {
+                    Some(new) if new.file == file && new.meta.family == family => new.meta.values = values,
+                    _ => return Err(body.error("it does not follow its table")),
+                }
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -424,6 +468,7 @@ impl NewTable {
             commit_seq: 0,
             expiry: None,
             mirror: 0,
+            values: Vec::new(),
         };
         if meta.min_key > meta.max_key || meta.min_seq > meta.max_seq {
             return Err(body.error("the least key or sequence number is above the greatest"));
@@ -558,6 +603,10 @@ mod tests {
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 5, newest: 9, entries: 3 }),
             mirror: 298,
+            values: vec![
+                ValueUse { file: 120, values: 4, bytes: 70_000 },
+                ValueUse { file: 290, values: 1, bytes: 1 << 40 },
+            ],
         };
         Edit {
             epoch: Some(3),
@@ -595,6 +644,8 @@ mod tests {
                 (u32::MAX, RowCount { rows: i64::MAX, uncounted: i64::MIN }),
             ],
             counted_from: Some(5),
+            value_files: vec![120, 290],
+            ended_value_files: vec![7, 1 << 40],
         }
     }
 
@@ -628,6 +679,7 @@ mod tests {
             commit_seq: 0,
             expiry: Some(Expiries { oldest: 7, newest: 8, entries: 1 }),
             mirror: 10,
+            values: vec![ValueUse { file: 8, values: 2, bytes: 300 }],
         };
         let edit = Edit {
             expiry_clock: Some(300),
@@ -637,6 +689,8 @@ mod tests {
             unproven_upto: Some(300),
             log_segments: vec![LogSegment { id: 17, epoch: 3, file: 2 }],
             new_tables: vec![NewTable { file: 9, level: 0, generation: 3, meta }],
+            value_files: vec![8],
+            ended_value_files: vec![300],
             ..Edit::default()
         };
         let payload: Vec<u8> = [
@@ -646,9 +700,12 @@ mod tests {
             &[25, 1, 16],
             &[27, 2, 0xac, 2],
             &[24, 3, 17, 3, 2],
+            &[31, 3, 8, 8, 0],
             &[11, 16, 9, 0, 0, 3, 0, 100, 5, 6, 2, 0, 2, 30, 1, b'a', 1, b'b'],
             &[21, 5, 9, 0, 7, 8, 1],
             &[26, 3, 9, 0, 10],
+            &[33, 6, 9, 0, 8, 2, 0xac, 2],
+            &[32, 2, 0xac, 2],
         ]
         .concat();
         let mut written = Vec::new();
@@ -680,9 +737,8 @@ mod tests {
             (vec![28, 0], "tag 28: a file in an object store"),
             (vec![29, 0], "tag 29: the origin of a clone"),
             (vec![30, 0], "tag 30: the key of a sealed table"),
-            (vec![31, 0], "tag 31: a value file"),
-            (vec![32, 0], "tag 32: the end of a value file"),
-            (vec![33, 0], "tag 33: dead bytes"),
+            (vec![31, 3, 7, 8, 0], "tag 31: a value file that was collected"),
+            (vec![31, 3, 7, 7, 1], "tag 31: a value file that was collected"),
             (vec![34, 0], "tag 34: history"),
             (vec![35, 0], "tag 35: times of commits"),
             (vec![36, 0], "tag 36: no version"),

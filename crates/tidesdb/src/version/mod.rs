@@ -32,6 +32,7 @@ use std::sync::Arc;
 use crate::host::HashSet;
 use crate::table::{SsTable, SsTableMeta};
 use crate::types::{FamilyId, FileNo, MemtableId, RowCount};
+use crate::value_holds::ValueFile;
 
 use family_shards::{empty_shards, shard_of};
 use row_counts::RowCounts;
@@ -100,6 +101,8 @@ pub struct TableHandle {
     pub mirror: Option<Arc<LiveFile>>,
     /// The newest memtable in the table, for level 0; 0 below.
     pub generation: MemtableId,
+    /// Holds on the value files of its entries.
+    pub values: Arc<[Arc<ValueFile>]>,
 }
 
 impl TableHandle {

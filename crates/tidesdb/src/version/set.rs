@@ -24,8 +24,10 @@ use crate::options::FormatVersion;
 use crate::sync::{note, Mutex};
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
+use crate::value_holds::ValueFile;
+use crate::values::ValueFiles;
 
-use self::obsolete::ObsoleteFiles;
+use self::obsolete::{Obsolete, ObsoleteFiles};
 use self::plan::{plan, FileRecord, Opening, Plan, Replay};
 use super::edit::{Edit, NewFile};
 use super::manifest::{self, ManifestWriter};
@@ -76,7 +78,7 @@ struct Writer {
     /// Families dropped in this epoch; later additions to them by running jobs are ignored.
     dropped: HashSet<FamilyId>,
     /// Files of failed edits. The manifest in force may or may not name them.
-    in_doubt: Vec<FileNo>,
+    in_doubt: Vec<Obsolete>,
     /// Manifests to unlink once the next switch is durable.
     stale_manifests: Vec<FileNo>,
 }
@@ -94,6 +96,7 @@ pub struct VersionSet {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     tables: Arc<TableStore>,
+    values: Arc<ValueFiles>,
     cache: Arc<BlockCache>,
     current: ArcSwap<Version>,
     next_file: AtomicU64,
@@ -123,6 +126,13 @@ fn current_manifest(disk: &dyn Disk, dir: &Path, purpose: OpenFor) -> Result<Opt
         }
         named => named,
     }
+}
+
+/// A number above those of all files. Numbers of files that a crash left behind are not used again.
+fn number_after(names: &[String]) -> FileNo {
+    let number =
+        |name: &String| TableStore::number_of_any(name).or_else(|| manifest::parse_manifest_name(name));
+    names.iter().filter_map(number).max().unwrap_or(0) + 1
 }
 
 /// An error, if a store may not be made in a directory without a manifest.
@@ -170,6 +180,7 @@ impl VersionSet {
             names = disk.list(dir)?;
         }
         let on_disk: HashSet<FileNo> = tables.list()?.into_iter().collect();
+        let values = ValueFiles::new(tables.value_files(), Arc::clone(&cache));
         let obsolete = Arc::new(ObsoleteFiles::default());
         let mut version = Version::empty();
         if current.is_none() {
@@ -182,6 +193,7 @@ impl VersionSet {
             files: HashMap::default(),
             next_file: 1,
             tables: &tables,
+            values: &values,
             cache: &cache,
             obsolete: &obsolete,
         };
@@ -193,13 +205,11 @@ impl VersionSet {
                 FormatVersion::One
             }
         };
-        let Replay { version, state, files, mut next_file, .. } = replay;
+        let Replay { version, state, files, next_file, .. } = replay;
         let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
         let missing =
             gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
-        // Numbers of files that a crash left behind are not used again.
-        let manifests = names.iter().filter_map(|name| manifest::parse_manifest_name(name));
-        next_file = on_disk.iter().copied().chain(manifests).chain([next_file - 1]).fold(0, FileNo::max) + 1;
+        let next_file = next_file.max(number_after(&names));
         let read_only = matches!(purpose, OpenFor::Read | OpenFor::Salvage);
         let writer = Writer {
             manifest: None,
@@ -219,6 +229,7 @@ impl VersionSet {
             disk,
             dir: dir.to_path_buf(),
             tables,
+            values,
             cache,
             current: ArcSwap::from_pointee(version),
             next_file: AtomicU64::new(next_file),
@@ -328,8 +339,14 @@ impl VersionSet {
     /// Opens a table in a file outside of the versions.
     pub fn open_table(&self, file: &Arc<LiveFile>, meta: SsTableMeta, generation: MemtableId) -> TableHandle {
         let (tables, cache) = (Arc::clone(&self.tables), Arc::clone(&self.cache));
+        let holds = self.holds_of(&meta);
         let table = SsTable::open(tables, cache, file.number(), meta);
-        TableHandle { table, file: Arc::clone(file), mirror: None, generation }
+        TableHandle { table, file: Arc::clone(file), mirror: None, generation, values: holds }
+    }
+
+    /// Holds on the value files of a table outside of the versions, as far as the manifest names them.
+    fn holds_of(&self, meta: &SsTableMeta) -> Arc<[Arc<ValueFile>]> {
+        meta.values.iter().filter_map(|of| self.values.hold(of.file)).collect()
     }
 
     /// Files named by the manifest or the log but missing at the opening, with the families of their tables.
@@ -365,6 +382,16 @@ impl VersionSet {
     /// The files of the tables.
     pub fn table_files(&self) -> &Arc<TableStore> {
         &self.tables
+    }
+
+    /// The value files.
+    pub fn values(&self) -> &Arc<ValueFiles> {
+        &self.values
+    }
+
+    /// Gives up a new value file that no edit has named.
+    pub fn discard_value_file(&self, number: FileNo) {
+        self.obsolete.push(Obsolete::Values(number));
     }
 
     /// Applies an edit: writes it to the manifest, syncs, and makes the next version current. Returns the
@@ -415,10 +442,12 @@ impl VersionSet {
             plan.dead.iter().try_for_each(|&number| self.tables.remove(number))?;
         }
         if let Err(failure) = self.write(writer, &edit) {
+            let tables = offered.into_iter().map(Obsolete::Table);
+            let offered = tables.chain(edit.value_files.iter().copied().map(Obsolete::Values));
             match failure.begun {
                 true => writer.in_doubt.extend(offered),
                 // No manifest names the files.
-                false => offered.iter().for_each(|&number| self.obsolete.push_table(number)),
+                false => offered.for_each(|file| self.obsolete.push(file)),
             }
             return Err(failure.error);
         }
@@ -427,6 +456,11 @@ impl VersionSet {
         writer.state.apply(&edit);
         writer.dropped.extend(&edit.dropped_families);
         plan.install(&mut writer.files);
+        edit.value_files.iter().for_each(|&number| self.values.note_named(number));
+        for &number in &edit.ended_value_files {
+            self.values.note_ended(number);
+            self.obsolete.push(Obsolete::Values(number));
+        }
         offered.iter().filter(|n| !named.contains(n)).for_each(|&n| self.obsolete.push_table(n));
         for number in already_pinned {
             let pin = self.pinned.lock().remove(&number);
@@ -480,7 +514,8 @@ impl VersionSet {
         pinned: &HashMap<FileNo, Arc<LiveFile>>,
         edit: &Edit,
     ) -> std::result::Result<Plan, String> {
-        let open = Opening { pinned, tables: &self.tables, cache: &self.cache, obsolete: &self.obsolete };
+        let (tables, values) = (&self.tables, &self.values);
+        let open = Opening { pinned, tables, values, cache: &self.cache, obsolete: &self.obsolete };
         plan(current, files, edit, &open)
     }
 }

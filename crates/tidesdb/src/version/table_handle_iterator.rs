@@ -6,24 +6,30 @@ use crate::error::Result;
 use crate::iter::{InternalIterator, KeyRange};
 use crate::table::SsTableIterator;
 use crate::types::{Entry, Seq};
+use crate::value_holds::ValueFile;
 
 use super::{LiveFile, TableHandle};
 
-/// A scan of a table; it keeps the table's file alive.
+/// A scan of a table; it keeps the table's file alive, and the value files of its entries.
 pub struct TableHandleIterator {
     iter: SsTableIterator,
     _file: Arc<LiveFile>,
+    _values: Arc<[Arc<ValueFile>]>,
 }
 
 impl TableHandle {
     /// A scan at `snapshot` in both directions, through the cache.
     pub fn iter(&self, snapshot: Seq) -> TableHandleIterator {
-        TableHandleIterator { iter: self.table.iter(snapshot), _file: Arc::clone(&self.file) }
+        self.kept_by(self.table.iter(snapshot))
     }
 
     /// The same; it reads ahead within `range`.
     pub fn iter_within(&self, snapshot: Seq, range: &Arc<KeyRange>) -> TableHandleIterator {
-        TableHandleIterator { iter: self.table.iter_within(snapshot, range), _file: Arc::clone(&self.file) }
+        self.kept_by(self.table.iter_within(snapshot, range))
+    }
+
+    fn kept_by(&self, iter: SsTableIterator) -> TableHandleIterator {
+        TableHandleIterator { iter, _file: Arc::clone(&self.file), _values: Arc::clone(&self.values) }
     }
 }
 

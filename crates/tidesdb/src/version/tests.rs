@@ -351,9 +351,16 @@ fn key_ranges_find_the_table() {
                 commit_seq: 0,
                 expiry: None,
                 mirror: 0,
+                values: Vec::new(),
             };
             let table = SsTable::open(tables.clone(), cache.clone(), i as u64, meta);
-            TableHandle { table, file: LiveFile::new(i as u64, 1, &queue), mirror: None, generation: 0 }
+            TableHandle {
+                table,
+                file: LiveFile::new(i as u64, 1, &queue),
+                mirror: None,
+                generation: 0,
+                values: Arc::default(),
+            }
         };
         let level = Level::new(keys.chunks(2).enumerate().map(table).collect()).unwrap();
         let mut probes = keys.clone();

@@ -13,8 +13,6 @@ use crate::types::{CountEffect, FamilyId, Kind, MAX_KEY_LEN};
 
 /// The error for a kind of entry of a later version.
 pub(super) const UNKNOWN_ENTRY: Malformed = "an unknown kind of entry";
-/// The error for an entry with a pointer in place of its value.
-pub(super) const VALUE_POINTER: Malformed = "an entry with its value in a value file";
 
 /// Writes a batch. The numbers of groups, and of entries of each group, are given beforehand, because they
 /// precede the counted parts.
@@ -136,9 +134,7 @@ impl<'a> BatchReader<'a> {
         }
         self.entries -= 1;
         let byte = self.cursor.u8()?;
-        let Some((kind, effect)) = CountEffect::from_log_byte(byte) else {
-            return Err(if CountEffect::is_pointer(byte) { VALUE_POINTER } else { UNKNOWN_ENTRY });
-        };
+        let (kind, effect) = CountEffect::from_log_byte(byte).ok_or(UNKNOWN_ENTRY)?;
         let key = self.cursor.bytes()?;
         if key.len() > MAX_KEY_LEN {
             return Err("a key is too long");

@@ -35,8 +35,9 @@ pub use self::listed::check_listed;
 pub(crate) use self::listed::{last_segment, missing, set_aside};
 pub use self::pending_writes::Ticket;
 pub use self::reader::{
-    dump_segment, has_torn_tail, recover, segment_formats, RecoveredSummary, SegmentDump, SegmentFacts,
+    dump_segment, has_torn_tail, recover, recover_before, segment_formats, RecoveredSummary, SegmentDump,
+    SegmentFacts,
 };
 pub use self::record::{Ddl, EpochBoundary, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
-pub use self::writer::{LogSpace, Purpose, WaitLimit, Wal, WalOptions};
+pub use self::writer::{BeforeSync, LogSpace, Purpose, WaitLimit, Wal, WalOptions};

@@ -78,6 +78,19 @@ pub fn recover(
     manifest_durable_upto: Lsn,
     visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
 ) -> Result<RecoveredSummary> {
+    recover_before(Lsn(u64::MAX), disk, store, first_live_segment, boundaries, manifest_durable_upto, visit)
+}
+
+/// As [`recover`], of a log that ends before the record at `torn`: what it refers to is not whole.
+pub fn recover_before(
+    torn: Lsn,
+    disk: &Arc<dyn Disk>,
+    store: &Path,
+    first_live_segment: u32,
+    boundaries: &[EpochBoundary],
+    manifest_durable_upto: Lsn,
+    visit: &mut dyn FnMut(Lsn, RecordRef<'_>) -> Result<()>,
+) -> Result<RecoveredSummary> {
     let found = survey(disk, store)?;
     let mut summary = RecoveredSummary {
         end: Lsn::new(first_live_segment, SEGMENT_HEADER),
@@ -94,7 +107,7 @@ pub fn recover(
         let next = last.checked_add(1).ok_or_else(|| Error::ReadOnly("segment ids are used up".into()))?;
         summary.next_segment = next.max(first_live_segment);
     }
-    let mut reader = LogReader { disk, store, found: &found, open: None };
+    let mut reader = LogReader { disk, store, found: &found, torn, open: None };
     let mut used: Vec<u32> = Vec::new();
     let mut first = first_live_segment;
     let mut before: Option<(Lsn, u64)> = None;
@@ -275,6 +288,8 @@ struct LogReader<'a> {
     disk: &'a Arc<dyn Disk>,
     store: &'a Path,
     found: &'a Found,
+    /// The log ends before this record.
+    torn: Lsn,
     open: Option<OpenSegment>,
 }
 
@@ -324,6 +339,9 @@ impl LogReader<'_> {
         let mut stop = step?;
         while stop.is_none() && summary.end < limit {
             match self.next_record(summary.end, log_epoch, &mut scratch)? {
+                Step::Record(at, _) if at >= self.torn => {
+                    stop = Some(Stop { at, why: "a record whose value is not whole".into() });
+                }
                 Step::Record(start, end) => {
                     if end > limit {
                         let what = format!("a record reaches over the boundary at {limit:?}");

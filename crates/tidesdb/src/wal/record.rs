@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch::{BatchReader, UNKNOWN_ENTRY, VALUE_POINTER};
+use super::batch::{BatchReader, UNKNOWN_ENTRY};
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
@@ -414,7 +414,7 @@ const LATER_FLAGS: Malformed = "record flags of a later version";
 
 /// True if whole, undecodable bytes are of a later version, by the reason given.
 pub(super) fn is_later(why: Malformed) -> bool {
-    [UNKNOWN_KIND, COMMIT_TIME, POSITION, LATER_FLAGS, UNKNOWN_ENTRY, VALUE_POINTER].contains(&why)
+    [UNKNOWN_KIND, COMMIT_TIME, POSITION, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
 }
 
 /// Reads what every record begins with: kind, flags, `durable_upto`.
@@ -531,13 +531,9 @@ pub(super) mod tests {
         for kind in 0..=255u8 {
             let mut other = bytes.clone();
             other[entry] = kind;
-            let expected = match kind & 0b0011_1111 {
-                0b10_0001 | 0b10_1001 | 0b11_0001 | 0b11_1001 if kind >> 6 < 3 => Some(VALUE_POINTER),
-                _ => CountEffect::from_log_byte(kind).is_none().then_some(UNKNOWN_ENTRY),
-            };
-            if let Some(expected) = expected {
-                assert_eq!(RecordRef::decode(&other), Err(expected), "{kind:#010b}");
-                assert!(is_later(expected));
+            if CountEffect::from_log_byte(kind).is_none() {
+                assert_eq!(RecordRef::decode(&other), Err(UNKNOWN_ENTRY), "{kind:#010b}");
+                assert!(is_later(UNKNOWN_ENTRY));
             }
         }
     }

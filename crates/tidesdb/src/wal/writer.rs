@@ -35,7 +35,7 @@ use self::background::{Background, WalLoop};
 use self::group::Progress;
 use self::log_end::LogEnd;
 use self::room::LogRoom;
-pub use self::shared::WalOptions;
+pub use self::shared::{BeforeSync, WalOptions};
 use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};
@@ -277,11 +277,16 @@ impl Wal {
         if self.core.syncs.done() >= ticket || self.core.has_failed() {
             self.core.call_back();
         } else {
-            let mut background = self.core.background.lock();
-            background.sync = true;
-            background.work = true;
-            self.core.wake.notify_one();
+            self.ask_for_sync();
         }
+    }
+
+    /// The background thread syncs what is queued now. Nobody waits for it, and nothing is called back.
+    pub fn ask_for_sync(&self) {
+        let mut background = self.core.background.lock();
+        background.sync = true;
+        background.work = true;
+        self.core.wake.notify_one();
     }
 
     /// From now on the background thread syncs a log with unsynced records this long after its last sync;

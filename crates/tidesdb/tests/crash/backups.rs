@@ -10,14 +10,14 @@ use tidesdb::internal::backup::{restore, verify, BackupOptions, Watch, INFO};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault};
 use tidesdb::internal::io::{Disk, FaultyDisk, OpenMode};
-use tidesdb::{Error, FormatVersion, Options, SyncMode};
+use tidesdb::{Error, Options, SyncMode};
 
 use super::programs::short_programs;
 use super::recovery::{observe, recover};
 use super::sim::{self, tiny_family};
 use super::state::{Ids, State, Step};
 use super::world::World;
-use super::{attempt, constants};
+use super::{attempt, constants, separate_values};
 
 const KINDS: [BackupOptions; 2] = [BackupOptions { links: false }, BackupOptions { links: true }];
 
@@ -60,8 +60,10 @@ fn backups_between_the_steps_of_short_programs_restore_to_their_moments() {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
-        let (mut options, family) = constants(tiny, SyncMode::None);
-        options.least_format = [FormatVersion::One, FormatVersion::Two][ordinal % 2];
+        let (mut options, mut family) = constants(tiny, SyncMode::None);
+        if ordinal % 2 == 1 {
+            separate_values(&mut options, &mut family);
+        }
         let disk = FaultyDisk::new(ordinal as u64);
         let mut world = World::new(disk.clone(), options.clone(), family).expect("opens");
         let mut taken: Vec<(PathBuf, State)> = Vec::new();

@@ -75,11 +75,13 @@ fn random_step(rng: &mut Rng, world: &World, life: u64) -> Step {
 pub(super) fn random_lives(seed: u64) -> (u64, u64) {
     let mut rng = Rng(seed);
     let mode = *rng.pick(&[SyncMode::None, SyncMode::Interval, SyncMode::Full]);
-    let (mut options, family) = constants(true, mode);
+    let (mut options, mut family) = constants(true, mode);
     options.write_buffer_size = *rng.pick(&[4 << 10, 8 << 10, 64 << 10]);
     options.compaction_threads = rng.below(2) as usize;
     // A third of the stores begins in version 2 of the formats, another moves to it when its first life is over.
     options.least_format = [FormatVersion::One, FormatVersion::Two, FormatVersion::One][(seed % 3) as usize];
+    // Once its store is in version 2, a family has longer values in value files.
+    family.value_threshold = *rng.pick(&[0, 1, 8, 20]);
     let mut disk = FaultyDisk::new(seed);
     let mut world = World::new(disk.clone(), options.clone(), family.clone()).expect("opens");
     let (mut steps, mut lives) = (0, 0);

@@ -15,6 +15,7 @@ pub mod give_up_log;
 pub(crate) mod open;
 pub(crate) mod replay;
 mod rewrite_tail;
+pub(crate) mod value_tail;
 
 /// Bytes of log that may be outstanding at a time: those of two memtables.
 pub(crate) fn max_outstanding(write_buffer_size: usize) -> u64 {

@@ -24,6 +24,7 @@ use crate::db::recovery::damaged_dictionary::certain_entries;
 use crate::db::recovery::flush::{flush_replayed, RecoveryFlush};
 use crate::db::recovery::full_disk;
 use crate::db::recovery::replay::{self, Replay, Replayed};
+use crate::db::recovery::value_tail::ValueTail;
 use crate::db::{Db, LOCK};
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -43,12 +44,14 @@ use crate::sync::note;
 use crate::table::TableStore;
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
-use crate::types::{FileNo, LogSegment, Seq, DICTIONARY};
+use crate::types::{FileNo, LogSegment, Lsn, Seq, DICTIONARY};
 use crate::version::manifest::parse_manifest_name;
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{Edit, OpenFor, StoreState, VersionSet};
-use crate::wal::{self, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
+use crate::wal::{
+    self, BeforeSync, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions,
+};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
 const REWRITE_WAIT: Duration = Duration::from_secs(60);
@@ -144,6 +147,7 @@ impl<'a> Recovery<'a> {
         let least = options.least_format;
         let versions = VersionSet::open_at_least(least, disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
+        versions.values().set_file_size(options.write_buffer_size as u64);
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
         let reservations = CompactionReservations::new(env.clock.clone());
@@ -169,20 +173,20 @@ impl<'a> Recovery<'a> {
 
     /// Reads the part of the log not in files into memtables, and removes unreferenced files.
     fn replay(&mut self) -> Result<(Replayed, RecoveredSummary)> {
-        let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
-        let buffer = self.options.write_buffer_size;
-        let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
-            .of_repaired_store(self.state.unproven_upto != 0);
-        let visit = &mut |_, record: RecordRef<'_>| replay.record(record);
         wal::check_listed(&self.env.disk, self.dir, self.state.log_segments.values())?;
-        let summary = wal::recover(
-            &self.env.disk,
-            self.dir,
-            self.first_live_segment(),
-            &self.state.boundaries,
-            durable_upto,
-            visit,
-        )?;
+        let values = Arc::clone(self.versions.values());
+        let mut torn = Lsn(u64::MAX);
+        let (replay, summary) = loop {
+            let mut tail = ValueTail::default();
+            let (replay, summary) = self.read_log(torn, &mut tail)?;
+            match tail.first_torn(&values, summary.max_durable_seen)? {
+                Some(at) => torn = at,
+                None => {
+                    tail.rewrite(&values, summary.max_durable_seen)?;
+                    break (replay, summary);
+                }
+            }
+        };
         let replayed = replay.finish(&self.versions)?;
         note_replayed(&replayed, &summary);
         self.newest = replayed
@@ -195,6 +199,23 @@ impl<'a> Recovery<'a> {
         // What the log does not name either takes up space that the flush may need.
         self.remove_files_but(&replayed.run_files | &replayed.rolled_back_files);
         Ok((replayed, summary))
+    }
+
+    /// Reads the part of the log not in files, up to the record at `torn`; `tail` gets its pointers to values.
+    fn read_log(&self, torn: Lsn, tail: &mut ValueTail) -> Result<(Replay, RecoveredSummary)> {
+        let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
+        let buffer = self.options.write_buffer_size;
+        let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
+            .of_repaired_store(self.state.unproven_upto != 0)
+            .with_values(self.versions.values());
+        let visit = &mut |at, record: RecordRef<'_>| {
+            tail.note(at, &record);
+            replay.record(record)
+        };
+        let (disk, boundaries) = (&self.env.disk, &self.state.boundaries);
+        let first = self.first_live_segment();
+        let summary = wal::recover_before(torn, disk, self.dir, first, boundaries, durable_upto, visit)?;
+        Ok((replay, summary))
     }
 
     /// Removes files named neither by the manifest nor in `named`.
@@ -223,6 +244,7 @@ impl<'a> Recovery<'a> {
             self.versions.apply(Edit { log_forgotten_above: Some(end), ..Edit::default() })?;
         }
         let options = &self.options;
+        let values = Arc::clone(self.versions.values());
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
             sync_mode: options.sync_mode,
@@ -230,6 +252,7 @@ impl<'a> Recovery<'a> {
             max_outstanding: super::max_outstanding(options.write_buffer_size),
             format: self.versions.format(),
             log: options.log.clone(),
+            before_sync: Some(BeforeSync(Arc::new(move || values.sync()))),
             ..WalOptions::default()
         };
         let (env, dir) = (self.env.clone(), self.dir.to_path_buf());

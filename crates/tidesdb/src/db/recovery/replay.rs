@@ -14,7 +14,9 @@ use crate::store::commit_batch::CommitBatch;
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::super_version::Flushable;
 use crate::types::{FileNo, MemtableId, Seq};
-use crate::value::stored_without_expiry;
+use crate::value::{pointer_of, stored_without_expiry};
+use crate::value_holds::ValueHolds;
+use crate::values::ValueFiles;
 use crate::version::VersionSet;
 use crate::wal::{without_proofs, BatchReader, PreparedHead, RecordRef};
 
@@ -68,6 +70,7 @@ pub(crate) struct Replayed {
 
 /// The state of a replay.
 pub(crate) struct Replay {
+    values: Option<Arc<ValueFiles>>,
     arenas: ArenaPool,
     write_buffer: usize,
     /// See [`Replay::of_repaired_store`].
@@ -97,6 +100,7 @@ impl Replay {
         next_memtable_id: MemtableId,
     ) -> Replay {
         Replay {
+            values: None,
             arenas,
             write_buffer,
             is_repaired: false,
@@ -117,6 +121,11 @@ impl Replay {
     /// Transactions prepared after the repair are not told apart.
     pub(crate) fn of_repaired_store(self, is_repaired: bool) -> Replay {
         Replay { is_repaired, ..self }
+    }
+
+    /// Entries may have their values in these files.
+    pub(crate) fn with_values(self, values: &Arc<ValueFiles>) -> Replay {
+        Replay { values: Some(Arc::clone(values)), ..self }
     }
 
     fn apply(&mut self, seq: Seq, body: &[u8]) -> Result<()> {
@@ -142,6 +151,10 @@ impl Replay {
                 true => stored_without_expiry(entry.kind, entry.value),
                 false => (entry.kind, entry.value),
             };
+            if let (Some(pointer), Some(values)) = (pointer_of(kind, value), &self.values) {
+                // One that is not there any more costs its rows, not the opening.
+                values.hold_of(pointer).into_iter().for_each(|file| memtable.hold(&file));
+            }
             tree.insert_counted(entry.key, seq, (kind, entry.effect), value, &open, seq);
         }
         Ok(())
@@ -245,6 +258,7 @@ impl Replay {
             let runs = names.remove(&txn).map(|names| named_runs(versions, &names)).transpose()?;
             run_files.extend(runs.iter().flat_map(SealedRuns::files));
             let batch = CommitBatch::from_body(pending.body).map_err(malformed)?.with_runs(runs);
+            let batch = hold_values(versions.values(), batch);
             prepared.push((txn, head, Arc::new(batch)));
         }
         let mut rolled_back_files = HashSet::default();
@@ -309,6 +323,17 @@ fn transaction_of(record: &RecordRef<'_>) -> u64 {
 
 fn malformed(what: &str) -> Error {
     Error::corruption("wal", 0, format!("a batch {what}"))
+}
+
+/// The batch with holds on the value files of its changes.
+fn hold_values(values: &ValueFiles, batch: CommitBatch) -> CommitBatch {
+    let mut holds = ValueHolds::default();
+    batch.pointers().filter_map(|pointer| values.hold_of(pointer)).for_each(|file| holds.add(file));
+    let runs = batch.runs().into_iter().flat_map(|runs| &runs.tables);
+    for of in runs.flat_map(|table| &table.meta.values) {
+        values.hold(of.file).into_iter().for_each(|file| holds.add(file));
+    }
+    batch.holding(holds)
 }
 
 /// The runs named by a record of the log. A missing one is noted: reading its families fails.

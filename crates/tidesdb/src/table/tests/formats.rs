@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::format::checksum;
+use crate::format::value_pointer::ValuePointer;
 use crate::options::FormatVersion;
 
 const BOTH: [FormatVersion; 2] = [FormatVersion::One, FormatVersion::Two];
@@ -223,9 +224,9 @@ fn reserved_bytes_of_a_payload_are_refused_by_name() {
     }
 }
 
-/// An entry with a pointer in place of its value, in an otherwise whole block.
+/// The value of an entry taken for a pointer, in an otherwise whole block.
 #[test]
-fn a_pointer_to_a_value_is_refused_by_name() {
+fn a_pointer_that_is_none_is_damage() {
     for format in BOTH {
         let mut model = Model::new();
         model.insert((b"k".to_vec(), Reverse(5)), (Kind::PUT, b"value".to_vec()));
@@ -241,11 +242,35 @@ fn a_pointer_to_a_value_is_refused_by_name() {
             bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
         }
         store.cache.erase_file(FILE);
-        let error = table.get(b"k", hash_key(b"k"), MAX_SEQ).unwrap_err();
-        assert!(matches!(error, Error::LaterVersion { .. }), "{error}");
-        assert!(error.to_string().contains("value in a value file"), "{error}");
-        assert!(table.verify().unwrap_err().to_string().contains("value in a value file"));
+        let found = table.get(b"k", hash_key(b"k"), MAX_SEQ).unwrap().expect("is there");
+        assert_eq!(found.entry().kind, Kind::PUT.with_pointer());
+        let error = table.verify().unwrap_err();
+        assert!(matches!(error, Error::Corruption { .. }), "{error}");
+        assert!(error.to_string().contains("the pointer to a value file"), "{error}");
     }
+}
+
+#[test]
+fn a_table_of_version_2_counts_the_values_in_value_files() {
+    let pointer = |file, stored_len| {
+        let mut bytes = Vec::new();
+        ValuePointer { file, offset: 64, stored_len, raw_len: 9000, crc: 1 }.encode(b"", &mut bytes);
+        bytes
+    };
+    let mut model = Model::new();
+    for (key, file, len) in [(b"a", 9, 4000), (b"b", 3, 5000), (b"c", 9, 1)] {
+        model.insert((key.to_vec(), Reverse(5)), (Kind::PUT.with_pointer(), pointer(file, len)));
+    }
+    model.insert((b"d".to_vec(), Reverse(5)), (Kind::PUT, b"inline".to_vec()));
+    let (_, table) = written(FormatVersion::Two, &plain(128), &model);
+    let expected =
+        vec![ValueUse { file: 3, values: 1, bytes: 5000 }, ValueUse { file: 9, values: 2, bytes: 4001 }];
+    assert_eq!(table.meta().values, expected);
+    assert_eq!(table.properties().unwrap().values, expected);
+    table.verify().expect("verifies");
+    let mut old = Store::new(1 << 20);
+    old.format = FormatVersion::One;
+    assert!(matches!(old.write(0, &plain(128), &model), Err(Error::InvalidArgument(_))));
 }
 
 #[test]

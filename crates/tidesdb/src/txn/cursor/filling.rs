@@ -13,6 +13,7 @@ use crate::mutant::{self, Mutant};
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Entry, Seq};
 use crate::value::resolve;
+use crate::values::ValueFiles;
 
 /// The transaction's own latest change of a key.
 #[derive(Clone, Copy)]
@@ -104,7 +105,7 @@ impl Cursor {
 
     /// Copies live rows without an expiry after the batch's bytes. True: it stopped at a key of another kind,
     /// or for want of room in the batch.
-    fn copy_live(&mut self, want: usize) -> Result<bool> {
+    fn copy_live(&mut self, values: &ValueFiles, want: usize) -> Result<bool> {
         let bounds = &self.bounds;
         let Some(merge) = &mut self.merged.merge else { return Ok(false) };
         let (bytes, spans) = (&mut self.batch.bytes, &mut self.batch.spans);
@@ -119,7 +120,7 @@ impl Cursor {
             let key = bytes.len();
             bytes.extend_from_slice(at);
             let value = bytes.len();
-            if let Err(error) = resolve(&entry, || 0, bytes) {
+            if let Err(error) = resolve(&entry, || 0, values, bytes) {
                 resolved = Err(error);
                 return false;
             }
@@ -146,7 +147,11 @@ impl Cursor {
         let mut steps = 0u32;
         while self.batch.spans.len() < want && !self.batch.is_full() {
             txn.look_for_kill(&mut steps)?;
-            if self.position.forward && !own_changes && self.dead.steps == 0 && self.copy_live(want)? {
+            if self.position.forward
+                && !own_changes
+                && self.dead.steps == 0
+                && self.copy_live(txn.store.versions.values(), want)?
+            {
                 break;
             }
             let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else { break };

@@ -111,7 +111,8 @@ impl SealedRuns {
         if mutant::is(Mutant::RunDirUnsynced) {
             return Ok(sealed);
         }
-        let synced = store.versions.table_files().sync();
+        // As the runs are: recovery reads no value of a run.
+        let synced = store.versions.values().sync().and_then(|()| store.versions.table_files().sync());
         synced.inspect_err(|_| runs.list.iter().for_each(SpilledRun::set_unsynced))?;
         Ok(sealed)
     }

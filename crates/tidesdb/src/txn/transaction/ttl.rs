@@ -81,7 +81,7 @@ impl Transaction {
     /// The same, and appends the value to `out` if there is one.
     #[inline]
     pub(crate) fn resolve(&self, entry: &Entry<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<Seen> {
-        resolve(entry, || self.shown_second(mode), out)
+        resolve(entry, || self.shown_second(mode), &**self.store.versions.values(), out)
     }
 
     fn shown_second(&self, mode: ReadMode) -> u64 {

@@ -13,6 +13,7 @@ use crate::store::pressure::LARGE_BATCH;
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::types::{proves, CountEffect, Entry, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
 use crate::value::EXPIRY_LEN;
+use crate::values::WrittenValue;
 
 /// Part of the bound on locks for one transaction while all together hold nearly all of them.
 const CROWDED_SHARE: usize = 16;
@@ -104,6 +105,9 @@ pub(crate) fn check_value_len(len: usize) -> Result<()> {
     }
 }
 
+/// Bytes of a pointer to a value file, about.
+const POINTER_BYTES: usize = 32;
+
 impl Transaction {
     /// Moves the changes in memory to a run beyond the bound. Also beyond the transaction's share, while all
     /// together fill their memory or hold nearly all possible locks.
@@ -185,8 +189,9 @@ impl Transaction {
         more: Option<(usize, &[&[u8]])>,
     ) -> Result<(), (usize, Error)> {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
-        let bytes = changes.iter().map(|change| change.kind.value().len()).sum::<usize>()
-            + more.map_or(0, |(_, pieces)| pieces.iter().map(|piece| piece.len()).sum());
+        let bytes = (changes.iter().enumerate())
+            .map(|(index, change)| self.bytes_in_batch(change, value_of(changes, more, index).len()))
+            .sum();
         if bytes > self.store.live.spill_bound() {
             let _memory = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
             return self.write_large(changes, more);
@@ -208,6 +213,14 @@ impl Transaction {
         }
         self.owner.set_written(self.batch.made());
         Ok(())
+    }
+
+    /// Bytes of a change's value in memory.
+    fn bytes_in_batch(&self, change: &Change<'_>, len: usize) -> usize {
+        match self.store.separates(change.family, change.kind.unproven(), len) {
+            true => POINTER_BYTES,
+            false => len,
+        }
     }
 
     /// Takes memory for changes of so many bytes: spills its own changes to runs, or waits until others have
@@ -242,7 +255,7 @@ impl Transaction {
         for (index, change) in changes.iter().enumerate() {
             let value = value_of(changes, more, index);
             // Changed twice in one row, it is one of the changes in memory.
-            let stays = value.len() <= small || known(&self.batch, change);
+            let stays = self.bytes_in_batch(change, value.len()) <= small || known(&self.batch, change);
             let written = check_value_len(value.len())
                 .and_then(|()| self.write_one(change, if stays { value } else { Pieces::default() }));
             if let Err(error) = written {
@@ -295,7 +308,16 @@ impl Transaction {
         let kind = if expires { kind.with_expiry() } else { kind };
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         let expiry = expires.then_some(change.expiry);
-        self.batch.push_in_pieces(change.family.id(), change.key, kind, expiry, value, effect);
+        let family = change.family.id();
+        if !self.store.separates(change.family, kind, value.len()) {
+            self.batch.push_in_pieces(family, change.key, kind, expiry, value, effect);
+            return Ok(());
+        }
+        check_value_len(value.len())?;
+        let WrittenValue { pointer, file } = self.store.write_value(change.family, change.key, value)?;
+        self.batch.hold(file);
+        let pointer = Pieces::new(&pointer, &[]);
+        self.batch.push_in_pieces(family, change.key, kind.with_pointer(), expiry, pointer, effect);
         Ok(())
     }
 

@@ -43,7 +43,8 @@ impl VersionSet {
         // count of a scan can wait, that of a flush comes with it. Seconds of the expiry clock can wait too.
         let counted = !edit.row_counts.is_empty() && edit.last_generation.is_none();
         let waits = counted || edit.expiry_reserved.is_some();
-        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || waits;
+        let values = !edit.value_files.is_empty();
+        let adds = !edit.new_tables.is_empty() || !edit.new_files.is_empty() || values || waits;
         let need = match (adds, edit.last_generation) {
             (true, _) => Need::Ordinary,
             (false, Some(_)) => Need::EmptyFlush,
@@ -131,7 +132,7 @@ impl VersionSet {
         writer.stale_manifests.extend(before.map(|old| old.number()));
         let mut queue = self.obsolete.queue.lock();
         queue.extend(writer.stale_manifests.drain(..).map(Obsolete::Manifest));
-        queue.extend(writer.in_doubt.drain(..).map(Obsolete::Table));
+        queue.append(&mut writer.in_doubt);
         writer.manifest = Some(manifest);
         Ok(())
     }
@@ -157,6 +158,7 @@ impl VersionSet {
             options: state.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             counted_from: version.counted_from(),
             row_counts: version.row_counts().collect(),
+            value_files: state.value_files.iter().copied().collect(),
             ..Edit::default()
         };
         edit.row_counts.sort_by_key(|(family, _)| *family);

@@ -21,12 +21,17 @@ pub(in crate::version) struct ObsoleteFiles {
 #[derive(Clone, Copy)]
 pub(super) enum Obsolete {
     Table(FileNo),
+    Values(FileNo),
     Manifest(FileNo),
 }
 
 impl ObsoleteFiles {
     pub(in crate::version) fn push_table(&self, number: FileNo) {
-        self.queue.lock().push(Obsolete::Table(number));
+        self.push(Obsolete::Table(number));
+    }
+
+    pub(super) fn push(&self, file: Obsolete) {
+        self.queue.lock().push(file);
     }
 }
 
@@ -61,18 +66,19 @@ impl VersionSet {
         // In another directory these names are another store's.
         self.check_lock()?;
         let queue = std::mem::take(&mut *self.obsolete.queue.lock());
-        let tables = queue.iter().filter_map(|item| match item {
-            Obsolete::Table(number) => Some(*number),
+        let cached = queue.iter().filter_map(|item| match item {
+            Obsolete::Table(number) | Obsolete::Values(number) => Some(*number),
             Obsolete::Manifest(_) => None,
         });
-        let mut tables: Vec<FileNo> = tables.collect();
-        tables.sort_unstable();
-        self.cache.erase_files(&tables);
+        let mut cached: Vec<FileNo> = cached.collect();
+        cached.sort_unstable();
+        self.cache.erase_files(&cached);
         let mut failed = None;
         let mut unlinked = 0;
         for item in queue {
             let removed = match item {
                 Obsolete::Table(number) => self.tables.remove(number),
+                Obsolete::Values(number) => self.values.store().remove(number),
                 Obsolete::Manifest(number) => self.remove_manifest(number),
             };
             match removed {
@@ -105,21 +111,27 @@ impl VersionSet {
         }
         let writer = self.writer.lock();
         let in_force = writer.manifest.as_ref().map(ManifestWriter::number);
-        let is_whole = self.missing.lock().is_empty();
-        let listed = self.tables.list().and_then(|tables| Ok((tables, self.disk.list(&self.dir)?)));
-        let (tables, names) = listed.unwrap_or_else(|error| {
+        let listed = self
+            .tables
+            .list()
+            .and_then(|tables| Ok((tables, self.values.store().list()?, self.disk.list(&self.dir)?)));
+        let (tables, values, names) = listed.unwrap_or_else(|error| {
             warnings.push(format!("files that nothing names stay: {error}"));
             Default::default()
         });
         let is_of_past = |number: FileNo| number < self.first_new_file;
-        for number in tables {
-            if !is_of_past(number) || writer.files.contains_key(&number) || keep.contains(&number) {
-                continue;
-            }
+        let is_whole = self.missing.lock().is_empty()
+            && writer.state.value_files.iter().all(|file| values.contains(file));
+        let tables =
+            tables.iter().filter(|number| !writer.files.contains_key(number) && !keep.contains(number));
+        let values = values.iter().filter(|number| !writer.state.value_files.contains(number));
+        let unnamed = tables.map(|number| (&self.tables, *number));
+        let unnamed = unnamed.chain(values.map(|number| (self.values.store(), *number)));
+        for (files, number) in unnamed.filter(|(_, number)| is_of_past(*number)) {
             if !is_whole {
-                let name = self.tables.name(number);
+                let name = files.name(number);
                 warnings.push(format!("{name} stays: nothing names it, and a named file is missing"));
-            } else if let Err(error) = self.tables.remove(number) {
+            } else if let Err(error) = files.remove(number) {
                 warnings.push(format!("a file that nothing names stays: {error}"));
             }
         }

@@ -13,6 +13,7 @@ use crate::io::Disk;
 use crate::options::FormatVersion;
 use crate::table::{SsTable, TableStore};
 use crate::types::{FamilyId, FileNo};
+use crate::values::ValueFiles;
 use crate::version::edit::Edit;
 use crate::version::manifest;
 use crate::version::{Change, LiveFile, TableHandle, Version};
@@ -62,6 +63,7 @@ impl Plan {
 pub(super) struct Opening<'a> {
     pub(super) pinned: &'a HashMap<FileNo, Arc<LiveFile>>,
     pub(super) tables: &'a Arc<TableStore>,
+    pub(super) values: &'a Arc<ValueFiles>,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) obsolete: &'a Arc<ObsoleteFiles>,
 }
@@ -118,11 +120,14 @@ pub(super) fn plan(
         if new.meta.offset + new.meta.len > file.len() {
             return Err(format!("a table of family {} ends past file {}", new.meta.family, new.file));
         }
+        // A file that the manifest does not name costs its values, which a reader is told.
+        let values = new.meta.values.iter().filter_map(|of| open.values.hold(of.file)).collect();
         let table =
             SsTable::open(Arc::clone(open.tables), Arc::clone(open.cache), new.file, new.meta.clone());
         added.push((new.file, new.meta.family, new.meta.len));
         let change = changes.entry(new.meta.family).or_default();
-        change.added.push((new.level, TableHandle { table, file, mirror, generation: new.generation }));
+        let handle = TableHandle { table, file, mirror, generation: new.generation, values };
+        change.added.push((new.level, handle));
     }
     for (family, level, key) in &edit.cursors {
         changes.entry(*family).or_default().cursors.push((*level, key.clone()));
@@ -146,6 +151,7 @@ pub(super) struct Replay<'a> {
     pub(super) files: HashMap<FileNo, FileRecord>,
     pub(super) next_file: FileNo,
     pub(super) tables: &'a Arc<TableStore>,
+    pub(super) values: &'a Arc<ValueFiles>,
     pub(super) cache: &'a Arc<BlockCache>,
     pub(super) obsolete: &'a Arc<ObsoleteFiles>,
 }
@@ -163,8 +169,9 @@ impl Replay<'_> {
     }
 
     fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
-        let (tables, cache, obsolete) = (self.tables, self.cache, self.obsolete);
-        let open = Opening { pinned: &HashMap::default(), tables, cache, obsolete };
+        let (tables, values, cache, obsolete) = (self.tables, self.values, self.cache, self.obsolete);
+        edit.value_files.iter().for_each(|&number| values.note_named(number));
+        let open = Opening { pinned: &HashMap::default(), tables, values, cache, obsolete };
         let plan = plan(&self.version, &self.files, edit, &open)?;
         if plan.dead != edit.deleted_files {
             return Err(format!("it deletes {:?} and leaves {:?} empty", edit.deleted_files, plan.dead));
@@ -174,6 +181,7 @@ impl Replay<'_> {
             self.files.remove(number);
         }
         plan.install(&mut self.files);
+        edit.ended_value_files.iter().for_each(|&number| values.note_ended(number));
         self.state.apply(edit);
         self.next_file = self.next_file.max(edit.next_file.unwrap_or(0));
         self.version = plan.version;

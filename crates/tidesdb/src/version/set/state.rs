@@ -1,8 +1,8 @@
 //! The manifest's state apart from files and tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::types::{LogSegment, Lsn, MemtableId, Seq};
+use crate::types::{FileNo, LogSegment, Lsn, MemtableId, Seq};
 use crate::version::edit::Edit;
 use crate::wal::EpochBoundary;
 
@@ -35,6 +35,8 @@ pub struct StoreState {
     pub unproven_upto: Seq,
     /// Remembered options, by name.
     pub options: BTreeMap<String, String>,
+    /// The value files.
+    pub value_files: BTreeSet<FileNo>,
 }
 
 impl StoreState {
@@ -55,6 +57,8 @@ impl StoreState {
         self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
         self.proven_from = self.proven_from.or(edit.proven_from);
         self.unproven_upto = self.unproven_upto.max(edit.unproven_upto.unwrap_or(0));
+        self.value_files.extend(&edit.value_files);
+        self.value_files.retain(|file| !edit.ended_value_files.contains(file));
         for (name, value) in &edit.options {
             if value.is_empty() {
                 self.options.remove(name);

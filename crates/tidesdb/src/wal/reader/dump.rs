@@ -68,7 +68,7 @@ pub fn dump_segment(
     let facts = SegmentFacts { segment, format: Some(header.version) };
     let open = OpenSegment { header, path: path.to_path_buf(), file, buffer: Vec::new(), start: u64::MAX };
     let found = Found { segments: [(header.id, (number, header))].into(), headless: Vec::new() };
-    let mut reader = LogReader { disk, store: path, found: &found, open: Some(open) };
+    let mut reader = LogReader { disk, store: path, found: &found, torn: Lsn(u64::MAX), open: Some(open) };
     let mut end = Lsn::new(header.id, SEGMENT_HEADER);
     let mut scratch = Vec::new();
     let first = match header.first < header.id {
@@ -128,7 +128,11 @@ pub fn has_torn_tail(disk: &Arc<dyn Disk>, store: &Path, summary: &RecoveredSumm
     let Some((_, header)) = found.segments.get(&summary.end.segment()) else { return Ok(false) };
     let log_epoch = LogEpoch { epoch: header.epoch, first: header.first };
     let stop = Stop { at: summary.stop.0, why: String::new() };
-    LogReader { disk, store, found: &found, open: None }.is_torn(summary.end, &stop, log_epoch)
+    LogReader { disk, store, found: &found, torn: Lsn(u64::MAX), open: None }.is_torn(
+        summary.end,
+        &stop,
+        log_epoch,
+    )
 }
 
 impl LogReader<'_> {

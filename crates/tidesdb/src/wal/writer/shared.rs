@@ -4,6 +4,7 @@
 //! other, and `progress` is taken under the latch of `pending_writes`. After `failed` is set nothing is
 //! written or synced any more (`docs/protocols.md` 1.8).
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::log_end::{LogEnd, Written};
 use super::room::LogRoom;
 use super::space::RecordQueue;
 use super::sync::Callback;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::host::Clock;
 use crate::latency::Latency;
 use crate::options::{FormatVersion, LogLevel, LogSink, SyncMode};
@@ -44,6 +45,18 @@ pub struct WalOptions {
     pub format: FormatVersion,
     /// Receiver of lines for the error log.
     pub log: Option<LogSink>,
+    /// Whatever else has to be durable before a record is.
+    pub before_sync: Option<BeforeSync>,
+}
+
+/// Makes durable what was written before the records of a group, and they refer to; an error fails the log.
+#[derive(Clone)]
+pub struct BeforeSync(pub Arc<dyn Fn() -> Result<()> + Send + Sync>);
+
+impl fmt::Debug for BeforeSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeSync")
+    }
 }
 
 impl Default for WalOptions {
@@ -57,6 +70,7 @@ impl Default for WalOptions {
             background: true,
             format: FormatVersion::One,
             log: None,
+            before_sync: None,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::shared::Core;
+use super::shared::{BeforeSync, Core};
 use super::shutdown::Stall;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::format::units::Micros;
@@ -64,6 +64,10 @@ impl Core {
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
         let (begun, begun_us) = (self.clock.now(), self.clock.now_micros());
+        if let Some(BeforeSync(sync)) = &self.options.before_sync {
+            // After `written` was read: what its records refer to was written before them.
+            sync()?;
+        }
         let first = if mutant::is(Mutant::OldSegmentUnsynced) { dirty.len().saturating_sub(1) } else { 0 };
         for segment in dirty.iter().skip(first).filter(|_| !mutant::is(Mutant::LogUnsynced)) {
             segment.file.sync_data().or_else(mutant::pass(Mutant::LogSyncErrorIgnored))?;

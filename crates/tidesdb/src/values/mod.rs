@@ -1,0 +1,269 @@
+//! Value files: large values, written once, apart from log, memtables and tables. Those have a pointer in their place. After
+//! WiscKey (Lu et al., FAST 2016); a table names the value files of its entries, as in Pebble.
+//!
+//! - `format`: the bytes of a file's header and of a record;
+//! - `writer`: the present file of writers, and the syncs;
+//! - here: all files of a store, and reads.
+//!
+//! Guarantees: a value's bytes never change, and its file stays while anybody holds it: a table of any version, a memtable, a
+//! transaction. Data flow: a writer's value goes to a file, its pointer into the transaction's batch; reads come with the
+//! pointer.
+
+mod format;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+use crate::cache::{BlockCache, BlockRef, CachePriority};
+use crate::error::{Error, Result};
+use crate::format::compression::decompress;
+use crate::format::value_pointer::ValuePointer;
+use crate::io::AlignedBuffer;
+use crate::mutant::{self, Mutant};
+use crate::options::Compression;
+use crate::sync::Mutex;
+use crate::table::TableStore;
+use crate::types::{Entry, FileNo};
+use crate::value::{pointer_of, SeparateValues};
+use crate::value_holds::ValueFile;
+
+use self::format::{RecordHeader, RECORD_HEADER};
+use self::writer::Writer;
+
+pub use self::writer::WrittenValue;
+
+/// Bytes of the longest value kept in the cache.
+const MOST_CACHED: u64 = 1 << 20;
+
+/// The value files of a store, by number. Shared by all threads.
+pub struct ValueFiles {
+    store: Arc<TableStore>,
+    cache: Arc<BlockCache>,
+    /// The files in the manifest.
+    files: Mutex<BTreeMap<FileNo, Arc<ValueFile>>>,
+    writer: Writer,
+    file_size: AtomicU64,
+}
+
+impl ValueFiles {
+    /// Those of the store with these files. `store` has their names, and opens them.
+    pub fn new(store: Arc<TableStore>, cache: Arc<BlockCache>) -> Arc<ValueFiles> {
+        Arc::new(ValueFiles {
+            store,
+            cache,
+            files: Mutex::default(),
+            writer: Writer::default(),
+            file_size: AtomicU64::new(0),
+        })
+    }
+
+    /// The files on disk.
+    pub fn store(&self) -> &Arc<TableStore> {
+        &self.store
+    }
+
+    /// The manifest names the file from now on.
+    pub fn note_named(&self, number: FileNo) {
+        self.files.lock().entry(number).or_insert_with(|| ValueFile::new(number));
+    }
+
+    /// The manifest names the file no more.
+    pub fn note_ended(&self, number: FileNo) {
+        self.files.lock().remove(&number);
+    }
+
+    /// A hold on a file; `None` if the manifest names no such file.
+    pub fn hold(&self, number: FileNo) -> Option<Arc<ValueFile>> {
+        self.files.lock().get(&number).cloned()
+    }
+
+    /// A hold on the file of a pointer in its stored form; `None` if the manifest names no such file.
+    pub fn hold_of(&self, pointer: &[u8]) -> Option<Arc<ValueFile>> {
+        self.hold(ValuePointer::decode(pointer)?.1.file)
+    }
+
+    /// Holds on all files, ascending by number.
+    pub fn hold_all(&self) -> Vec<Arc<ValueFile>> {
+        self.files.lock().values().cloned().collect()
+    }
+
+    /// True if the file takes values: its bytes so far stay, and others follow.
+    pub fn takes_values(&self, file: &ValueFile) -> bool {
+        self.writer.current.lock().as_ref().is_some_and(|current| current.number() == file.number())
+            || file.is_written()
+    }
+
+    /// Ends files without holds: nobody will ever ask for a value of theirs. `end` takes them out of the manifest, unless there
+    /// are none. No file is ended or begins meanwhile.
+    pub fn end_unheld(&self, end: impl FnOnce(Vec<FileNo>) -> Result<()>) -> Result<usize> {
+        // A new file has no hold before it takes values, which happens under this lock.
+        let _no_changes = self.hold_changes();
+        let unheld: Vec<FileNo> = {
+            let files = self.files.lock();
+            // Holds are taken of held files, of the one that takes values, and under the lock above.
+            files.values().filter(|file| Arc::strong_count(file) == 1).map(|file| file.number()).collect()
+        };
+        let count = unheld.len();
+        if count > 0 {
+            end(unheld)?;
+        }
+        Ok(count)
+    }
+
+    /// Until the returned guard is dropped no file begins or ends. Taken before the locks of the manifest.
+    pub fn hold_changes(&self) -> impl Sized + '_ {
+        self.writer.current.lock()
+    }
+
+    /// True if the file of a pointer is not on disk.
+    pub fn is_missing(&self, pointer: &[u8]) -> bool {
+        let pointer = ValuePointer::decode(pointer);
+        pointer.is_some_and(|(_, pointer)| self.store.exists(pointer.file).is_ok_and(|exists| !exists))
+    }
+
+    /// Writes the records of these pointers again in place, and syncs their files: a sync that follows may tell nothing of a
+    /// write of an earlier epoch.
+    pub fn rewrite<'p>(&self, pointers: impl Iterator<Item = &'p [u8]>) -> Result<()> {
+        let mut places: Vec<(FileNo, u64)> = Vec::new();
+        for pointer in pointers {
+            let (_, pointer) = ValuePointer::decode(pointer).ok_or_else(|| self.no_pointer())?;
+            places.push((pointer.file, pointer.offset));
+        }
+        places.sort_unstable();
+        places.dedup();
+        for of_file in places.chunk_by(|a, b| a.0 == b.0) {
+            let number = of_file[0].0;
+            if !self.store.exists(number)? {
+                continue;
+            }
+            let file = self.store.open_to_write(number)?;
+            for &(_, offset) in of_file {
+                let mut header = [0; RECORD_HEADER];
+                file.read_exact_at(&mut header, offset)?;
+                let mut record = vec![0; RecordHeader::record_len(&header)];
+                file.read_exact_at(&mut record, offset)?;
+                file.write_at(&record, offset)?;
+            }
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn no_pointer(&self) -> Error {
+        Error::corruption(self.store.dir(), 0, "the pointer of an entry to a value file")
+    }
+
+    /// The record of a pointer, checked, without its header: the bytes as stored, in `buffer`. The log of the program is not called:
+    /// others may wait for the read.
+    fn record<'b>(
+        &self,
+        pointer: &ValuePointer,
+        buffer: &'b mut AlignedBuffer,
+    ) -> Result<(Compression, &'b [u8])> {
+        let file = self.store.get_untold(pointer.file)?;
+        let len = usize::try_from(pointer.stored_len).map_err(|_| self.no_pointer())? + RECORD_HEADER;
+        let bytes = buffer.read(&*file, pointer.offset, len)?;
+        self.store.note_read(len);
+        let (header, stored) = bytes.split_at(RECORD_HEADER);
+        let compression = RecordHeader::check(header, stored, pointer)
+            .map_err(|what| Error::corruption(self.store.path(pointer.file), pointer.offset, what))?;
+        Ok((compression, stored))
+    }
+
+    /// Unpacks a record into memory of the value's length.
+    fn unpack(
+        &self,
+        pointer: &ValuePointer,
+        compression: Compression,
+        stored: &[u8],
+        raw: &mut [u8],
+    ) -> Result<()> {
+        decompress(compression, stored, raw).map_err(|_| {
+            Error::corruption(
+                self.store.path(pointer.file),
+                pointer.offset,
+                "a value that cannot be decompressed",
+            )
+        })
+    }
+
+    /// The value of a pointer as a block of the cache.
+    fn cached(&self, pointer: &ValuePointer) -> Result<BlockRef> {
+        if let Some(block) = self.cache.get(pointer.file, pointer.offset) {
+            return Ok(block);
+        }
+        let block = self.cache.read(pointer.file, pointer.offset, CachePriority::Low, || {
+            let mut buffer = AlignedBuffer::default();
+            let (compression, stored) = self.record(pointer, &mut buffer)?;
+            let mut frame = self.cache.frame(pointer.raw_len as usize);
+            self.unpack(pointer, compression, stored, &mut frame)?;
+            Ok((frame.freeze(), CachePriority::Low))
+        });
+        self.store.tell_refusal();
+        block
+    }
+
+    /// Checks the whole record of a pointer, its key too: what [`ValueFiles::rewrite`] reads.
+    ///
+    /// Errors: I/O; damage.
+    pub fn verify_record(&self, stored: &[u8]) -> Result<()> {
+        let (_, pointer) = ValuePointer::decode(stored).ok_or_else(|| self.no_pointer())?;
+        let file = self.store.get(pointer.file)?;
+        let mut buffer = AlignedBuffer::default();
+        let damage = |what| Error::corruption(self.store.path(pointer.file), pointer.offset, what);
+        let header = buffer.read(&*file, pointer.offset, RECORD_HEADER)?;
+        RecordHeader::check_place(header, &pointer).map_err(damage)?;
+        let len = RecordHeader::record_len(header);
+        let record = buffer.read(&*file, pointer.offset, len)?;
+        RecordHeader::check_record(record, &pointer).map_err(damage)
+    }
+
+    /// Checks the value of an entry on disk, if it has one in a value file. Errors as [`ValueFiles::verify`].
+    pub fn verify_entry(&self, entry: &Entry<'_>) -> Result<()> {
+        pointer_of(entry.kind, entry.stored()).map_or(Ok(()), |pointer| self.verify(pointer))
+    }
+
+    /// Checks the value of a pointer in its stored form, on disk.
+    ///
+    /// Errors: I/O; damage, which names file and offset.
+    pub fn verify(&self, pointer: &[u8]) -> Result<()> {
+        let (_, pointer) = ValuePointer::decode(pointer).ok_or_else(|| self.no_pointer())?;
+        let mut buffer = AlignedBuffer::default();
+        let (compression, stored) = self.record(&pointer, &mut buffer)?;
+        self.unpack(&pointer, compression, stored, &mut vec![0; pointer.raw_len as usize])
+    }
+}
+
+impl SeparateValues for ValueFiles {
+    fn read(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let (first, pointer) = ValuePointer::decode(stored).ok_or_else(|| self.no_pointer())?;
+        out.extend_from_slice(first);
+        if mutant::is(Mutant::PointerReturned) {
+            out.extend_from_slice(stored);
+            return Ok(());
+        }
+        if pointer.raw_len <= MOST_CACHED {
+            let block = self.cached(&pointer)?;
+            // A block of the cache has the length that its own reader's pointer said.
+            if block.len() as u64 != pointer.raw_len {
+                return Err(self.no_pointer());
+            }
+            out.extend_from_slice(&block);
+            return Ok(());
+        }
+        let mut buffer = AlignedBuffer::default();
+        let (compression, packed) = self.record(&pointer, &mut buffer)?;
+        let start = out.len();
+        out.resize(start + pointer.raw_len as usize, 0);
+        self.unpack(&pointer, compression, packed, &mut out[start..])
+    }
+}
+
+impl fmt::Debug for ValueFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ValueFiles({:?}, {} files)", self.store, self.files.lock().len())
+    }
+}

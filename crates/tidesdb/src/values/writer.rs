@@ -1,0 +1,223 @@
+//! The present file of writers, and the syncs of files with new values.
+//!
+//! Writers reserve their places under a lock, and write at the same time. A value is in its file before its pointer is used,
+//! so a killed process loses none of those in its log. A record of the log counts as durable only after [`ValueFiles::sync`]
+//! has made the values before it durable (`docs/protocols.md` 9).
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::format::{place_after, FileHeader, RecordHeader, FILE_HEADER, RECORD_HEADER};
+use super::ValueFiles;
+use crate::error::{Error, Result};
+use crate::format::checksum;
+use crate::format::compression::compress;
+use crate::format::value_pointer::ValuePointer;
+use crate::io::File;
+use crate::mutant::{self, Mutant};
+use crate::options::Compression;
+use crate::sync::{note, Mutex};
+use crate::types::{FamilyId, FileNo, Pieces};
+use crate::value_holds::{ValueFile, ValueWrite};
+
+/// Most bytes after which a file takes no more values.
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// Longer values are written from their writer's memory, uncompressed.
+const LARGE: usize = 4 << 20;
+
+/// The file that takes values.
+pub(super) struct Current {
+    hold: Arc<ValueFile>,
+    file: Arc<dyn File>,
+    /// The end of the last reserved record.
+    end: u64,
+}
+
+/// The place of a value, for its writer.
+struct Place {
+    hold: Arc<ValueFile>,
+    file: Arc<dyn File>,
+    offset: u64,
+    write: ValueWrite,
+}
+
+impl Current {
+    pub(super) fn number(&self) -> FileNo {
+        self.hold.number()
+    }
+}
+
+/// The writing side.
+///
+/// `current` is held while a new file is made and named, so before the locks of the manifest.
+#[derive(Default)]
+pub(super) struct Writer {
+    pub(super) current: Mutex<Option<Current>>,
+    /// Files with values that no sync covers.
+    unsynced: Mutex<Vec<(FileNo, Arc<dyn File>)>>,
+    /// Held during a sync: the next one is not done before it. True once a sync failed: nothing is known of its values, and
+    /// they are in no list any more.
+    has_failed: Mutex<bool>,
+}
+
+/// A value in a file.
+pub struct WrittenValue {
+    /// The pointer in its stored form.
+    pub pointer: Vec<u8>,
+    /// A hold on the file.
+    pub file: Arc<ValueFile>,
+}
+
+/// A value in the form in which it is stored.
+enum Packed<'a> {
+    Compressed(Compression, Vec<u8>),
+    Plain(Pieces<'a>),
+}
+
+impl<'a> Packed<'a> {
+    fn of(value: Pieces<'a>, method: Compression) -> Packed<'a> {
+        if value.len() > LARGE {
+            return Packed::Plain(value);
+        }
+        let mut packed = Vec::new();
+        let whole = value.whole();
+        match compress(method, &whole, &mut packed) {
+            Compression::None => Packed::Plain(value),
+            method => Packed::Compressed(method, packed),
+        }
+    }
+
+    fn compression(&self) -> Compression {
+        match self {
+            Packed::Compressed(method, _) => *method,
+            Packed::Plain(_) => Compression::None,
+        }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        match self {
+            Packed::Compressed(_, bytes) => vec![bytes],
+            Packed::Plain(value) => value.iter().collect(),
+        }
+    }
+}
+
+impl ValueFiles {
+    /// From now on a file takes no more values beyond this length: a small store has small files.
+    pub fn set_file_size(&self, bytes: u64) {
+        self.file_size.store(bytes.min(LARGEST_FILE), Ordering::Relaxed);
+    }
+
+    /// Makes a file for values: header and directory entry are durable when it returns. The caller names it in the manifest
+    /// then.
+    pub fn create(&self, number: FileNo, epoch: u64) -> Result<()> {
+        let file = self.store.create(number)?;
+        file.write_at(&FileHeader { number, epoch }.encode(), 0)?;
+        file.sync_data()?;
+        self.store.sync()
+    }
+
+    /// Writes a value, and returns its pointer. `begin` makes a file when one is needed, names it in the manifest, and returns
+    /// its number. Others that need a place wait for it.
+    ///
+    /// Errors: I/O, disk full. Nothing refers to what was written then.
+    pub fn write(
+        &self,
+        family: FamilyId,
+        key: &[u8],
+        value: Pieces<'_>,
+        method: Compression,
+        begin: impl FnOnce() -> Result<FileNo>,
+    ) -> Result<WrittenValue> {
+        let raw_len = value.len();
+        let packed = Packed::of(value, method);
+        let parts = packed.parts();
+        let stored_len: usize = parts.iter().map(|part| part.len()).sum();
+        let (Ok(stored), Ok(raw)) = (u32::try_from(stored_len), u32::try_from(raw_len)) else {
+            return Err(Error::InvalidArgument(format!("a value of {raw_len} bytes is too long")));
+        };
+        let len = (RECORD_HEADER + stored_len + key.len()) as u64;
+        let Place { hold, file, offset, write } = self.reserve(len, begin)?;
+        let header = RecordHeader {
+            stored_len: stored,
+            raw_len: raw,
+            key_len: key.len() as u32,
+            family,
+            compression: packed.compression(),
+            file: hold.number(),
+            offset,
+        };
+        let body: Vec<&[u8]> = parts.iter().copied().chain([key]).collect();
+        self.write_record(&*file, offset, &header.encode(&body), &body)?;
+        drop(write);
+        self.note_unsynced(hold.number(), file);
+        let crc = parts.iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part));
+        let (number, stored_len, raw_len) = (hold.number(), stored.into(), raw.into());
+        let mut pointer = Vec::with_capacity(32);
+        ValuePointer { file: number, offset, stored_len, raw_len, crc }.encode(b"", &mut pointer);
+        Ok(WrittenValue { pointer, file: hold })
+    }
+
+    /// A place for a record of `len` bytes.
+    fn reserve(&self, len: u64, begin: impl FnOnce() -> Result<FileNo>) -> Result<Place> {
+        let mut current = self.writer.current.lock();
+        let fits = |current: &Current| {
+            let begins = place_after(current.end, len);
+            current.end == FILE_HEADER || begins + len <= self.file_size.load(Ordering::Relaxed)
+        };
+        if !current.as_ref().is_some_and(fits) {
+            note("values: new file");
+            let number = begin()?;
+            let hold =
+                self.hold(number).ok_or_else(|| self.store.damage(number, "a new file has no name"))?;
+            let file = self.store.open_to_write(number)?;
+            *current = Some(Current { hold, file, end: FILE_HEADER });
+        }
+        let current = current.as_mut().expect("made above");
+        let offset = place_after(current.end, len);
+        current.end = offset + len;
+        let (hold, file) = (Arc::clone(&current.hold), Arc::clone(&current.file));
+        let write = hold.begin_write();
+        Ok(Place { hold, file, offset, write })
+    }
+
+    fn write_record(&self, file: &dyn File, offset: u64, header: &[u8], body: &[&[u8]]) -> Result<()> {
+        let len: usize = body.iter().map(|part| part.len()).sum();
+        if len <= LARGE {
+            let mut record = Vec::with_capacity(header.len() + len);
+            record.extend_from_slice(header);
+            body.iter().for_each(|part| record.extend_from_slice(part));
+            return file.write_at(&record, offset);
+        }
+        let mut at = offset;
+        for part in std::iter::once(&header).chain(body) {
+            file.write_at(part, at)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn note_unsynced(&self, number: FileNo, file: Arc<dyn File>) {
+        let mut unsynced = self.writer.unsynced.lock();
+        if unsynced.iter().all(|(other, _)| *other != number) {
+            unsynced.push((number, file));
+        }
+    }
+
+    /// Makes every value durable that was written before the call. After an error nothing is known of them, and each later call
+    /// fails too.
+    pub fn sync(&self) -> Result<()> {
+        let mut has_failed = self.writer.has_failed.lock();
+        if *has_failed {
+            return Err(Error::ReadOnly("an earlier sync of a value file failed".into()));
+        }
+        let unsynced = std::mem::take(&mut *self.writer.unsynced.lock());
+        if mutant::is(Mutant::ValuesUnsynced) {
+            return Ok(());
+        }
+        let synced = unsynced.iter().try_for_each(|(_, file)| file.sync_data());
+        *has_failed = synced.is_err();
+        synced
+    }
+}
