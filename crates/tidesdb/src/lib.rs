@@ -60,8 +60,8 @@
 //! Each module uses only those before it in this list: `mutant` (planted faults); `splitmix` (numbers by a seed);
 //! `sync` (locks); `error`, `options`, `types`, `value`, `value_holds`, `memory_gauge`, `latency`; `host` (time, threads, chance);
 //! `io` (the one trait to the disk, and the faulty disk of the tests); `env` (all of these, as a store is given them);
-//! `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`; `values` (value files); `version` (manifest, live tables);
-//! `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`; `db`; `backup`; `api` (the types of
+//! `format`; `cache`; `iter` (merging, pruning); `memtable`; `wal`; `table`; `values` (value files);
+//! `version` (manifest, live tables); `flush`, `compaction`; `lock`; `store` (shared by reads and commits); `txn`; `db`; `backup`; `api` (the types of
 //! this page). The module `internal` hands out the parts that the C interface, the tests and the laboratory work with.
 //! `docs/format.md` describes the files byte by byte, `docs/architecture.md` and `docs/protocols.md` the work of the
 //! layers.

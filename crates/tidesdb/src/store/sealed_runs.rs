@@ -140,8 +140,7 @@ impl SealedRuns {
             put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
             if has_values && !self.loaded {
                 put_varint(&mut out, table.meta.values.len() as u64);
-                let numbers = table.meta.values.iter().flat_map(|of| [of.file, of.values, of.bytes]);
-                numbers.for_each(|number| put_varint(&mut out, number));
+                ValueUse::put_all(&table.meta.values, &mut out);
             }
         }
         out
@@ -188,8 +187,7 @@ impl SealedRuns {
             let mut meta = new.meta;
             if version == NAMES_WITH_VALUES {
                 for _ in 0..cursor.varint().map_err(damage)? {
-                    let mut number = || cursor.varint().map_err(damage);
-                    meta.values.push(ValueUse { file: number()?, values: number()?, bytes: number()? });
+                    meta.values.push(ValueUse::take(|| cursor.varint().map_err(damage))?);
                 }
             }
             sealed.tables.push(SealedTable { file, ordinal: new.generation, meta, rows });

@@ -1,6 +1,7 @@
 //! The manifest's metadata of a table: its place in its file, its key range, its counts.
 
 use super::properties::Properties;
+use crate::format::coding::put_varint;
 use crate::types::{FamilyId, FileNo, Seq};
 
 /// The entries of a table with an expiry.
@@ -71,6 +72,18 @@ pub struct ValueUse {
     pub values: u64,
     /// Their bytes as stored.
     pub bytes: u64,
+}
+
+impl ValueUse {
+    /// Appends these uses in the form of manifest, properties and run names: three numbers each.
+    pub(crate) fn put_all(uses: &[ValueUse], out: &mut Vec<u8>) {
+        uses.iter().flat_map(|of| [of.file, of.values, of.bytes]).for_each(|number| put_varint(out, number));
+    }
+
+    /// Reads one, number by number.
+    pub(crate) fn take<E>(mut number: impl FnMut() -> Result<u64, E>) -> Result<ValueUse, E> {
+        Ok(ValueUse { file: number()?, values: number()?, bytes: number()? })
+    }
 }
 
 impl SsTableMeta {

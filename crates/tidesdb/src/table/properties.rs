@@ -83,7 +83,9 @@ impl Properties {
             put(13, &encode_options(options));
         }
         if !self.values.is_empty() {
-            put(14, &encode_values(&self.values));
+            let mut values = Vec::new();
+            ValueUse::put_all(&self.values, &mut values);
+            put(14, &values);
         }
         out
     }
@@ -137,20 +139,11 @@ impl Properties {
     }
 }
 
-fn encode_values(values: &[ValueUse]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for number in values.iter().flat_map(|of| [of.file, of.values, of.bytes]) {
-        put_varint(&mut out, number);
-    }
-    out
-}
-
 fn decode_values(bytes: &[u8]) -> Option<Vec<ValueUse>> {
     let mut values = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        let mut number = || get_varint(bytes, &mut at);
-        values.push(ValueUse { file: number()?, values: number()?, bytes: number()? });
+        values.push(ValueUse::take(|| get_varint(bytes, &mut at).ok_or(())).ok()?);
     }
     Some(values)
 }

@@ -58,7 +58,7 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The bytes of the header, with the checksum over them and `rest`, the checksum of value and key being `body`.
+    /// The bytes of the header, with the checksum over them and `body`: the stored value, in pieces, and the key.
     pub(super) fn encode(&self, body: &[&[u8]]) -> [u8; RECORD_HEADER] {
         let mut bytes = [0; RECORD_HEADER];
         bytes[4..8].copy_from_slice(&self.stored_len.to_le_bytes());
@@ -101,9 +101,7 @@ impl RecordHeader {
         }
         header.get(20).copied().and_then(Compression::from_byte).ok_or("the compression of a value")
     }
-}
 
-impl RecordHeader {
     /// Checks a whole record, its key too.
     pub(super) fn check_record(record: &[u8], pointer: &ValuePointer) -> Result<(), &'static str> {
         let (header, rest) = record.split_at_checked(RECORD_HEADER).ok_or("a record that is cut short")?;

@@ -253,11 +253,9 @@ impl Edit {
             }
             if !new.meta.values.is_empty() {
                 field(tag::TABLE_VALUES, &|body| {
-                    let values = new.meta.values.iter().flat_map(|of| [of.file, of.values, of.bytes]);
-                    [new.file, new.meta.family.into()]
-                        .into_iter()
-                        .chain(values)
-                        .for_each(|n| put_varint(body, n));
+                    put_varint(body, new.file);
+                    put_varint(body, new.meta.family.into());
+                    ValueUse::put_all(&new.meta.values, body);
                 });
             }
         }
@@ -401,8 +399,7 @@ impl Edit {
                 let (file, family) = (body.varint()?, body.u32("family")?);
                 let mut values = Vec::new();
                 while !body.rest.is_empty() {
-                    let of = ValueUse { file: body.varint()?, values: body.varint()?, bytes: body.varint()? };
-                    values.push(of);
+                    values.push(ValueUse::take(|| body.varint())?);
                 }
                 if !values.is_sorted_by(|a: &ValueUse, b| a.file < b.file) {
                     return Err(body.error("the value files of a table are out of order"));
