@@ -570,6 +570,44 @@ fn a_merge_that_cannot_fit_keeps_no_other_away() {
     }
 }
 
+/// The disk fills within the second in which it was last asked: the merge that fails waits for more than there
+/// was at its begin, not for more than there was before.
+#[test]
+fn a_merge_without_space_waits_for_no_more_than_it_lacked() {
+    let disk = FaultyDisk::new(80);
+    let db = open(&disk, &Options { compaction_threads: 0, ..sim::normal(SyncMode::None) }).expect("opens");
+    let t = db.create_family(b"t", sim::tiny_family()).expect("creates");
+    for n in 0..12u32 {
+        let mut txn = begin(&db);
+        for key in [0, 1 + n, 1000] {
+            txn.put(&t, &key.to_be_bytes(), &vec![n as u8; 60_000]).expect("puts");
+        }
+        txn.commit().expect("commits");
+        db.flush().expect("flushes");
+    }
+    let jobs = |outcome| db.compactions().iter().filter(|job| job.outcome == outcome).count();
+    let until = |outcome| {
+        let begun = Instant::now();
+        while jobs(outcome) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", db.compactions());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let used = used(&disk);
+    disk.advance_clock(2_000_000);
+    disk.set_capacity(Some(used + 1_400_000));
+    assert_eq!(db.free_space(), 1_400_000);
+    disk.set_capacity(Some(used + 400_000));
+    let mut options = db.live_options();
+    options.compaction_threads = 1;
+    db.set_live_options(&options).expect("changes");
+    until(CompactionOutcome::Failed);
+    disk.set_capacity(Some(used + 1_200_000));
+    disk.advance_clock(2_000_000);
+    until(CompactionOutcome::Done);
+    assert_eq!(jobs(CompactionOutcome::Failed), 1, "{:?}", db.compactions());
+}
+
 /// An edit with an unwritten manifest is in none: its tables, and the begun manifest, go at once.
 #[test]
 fn a_manifest_that_cannot_be_begun_leaves_no_files() {

@@ -141,7 +141,9 @@ impl Maintenance {
             stage("stage: merge picked");
             let now = self.store.now_micros();
             let progress = self.history.begin(picked.family, &picked.task, now);
-            let free = self.store.free_space();
+            // Of this moment: on a disk that fills within a second an older answer would hold the merge back
+            // until there is more space than it needs.
+            let free = self.store.free_space_now();
             // A move reads nothing, and takes no time.
             let merge = (!picked.task.moves).then(|| self.store.pressure.compaction_rate.begin());
             let done = self.with_context(&|| false, progress, |context| {

@@ -349,10 +349,21 @@ impl Store {
             at.compare_exchange(asked, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
         if old && mine(&self.free_space_at) {
-            let free = self.env.disk.free_space(&self.dir).unwrap_or(u64::MAX);
-            self.free_space.store(free, Ordering::Relaxed);
+            self.ask_free_space();
         }
         self.free_space.load(Ordering::Relaxed)
+    }
+
+    /// Writable bytes now; the largest number if unknown. What is at most a second old goes by it too.
+    pub(crate) fn free_space_now(&self) -> u64 {
+        self.free_space_at.store(self.now_micros().max(1), Ordering::Relaxed);
+        self.ask_free_space()
+    }
+
+    fn ask_free_space(&self) -> u64 {
+        let free = self.env.disk.free_space(&self.dir).unwrap_or(u64::MAX);
+        self.free_space.store(free, Ordering::Relaxed);
+        free
     }
 
     /// From now on every use of the store is refused, and waits in it end. False: it was so already.
