@@ -156,9 +156,10 @@ test-setup: ## set-up against archives of every kind, mirrors on this machine; t
 	@scripts/setup/packages.sh generating
 	@python3 scripts/test/setup/run.py $(TESTS)
 
-test-engine: setup ## the tests of the engine, the C interface and the laboratory
+test-engine: setup ## the tests of the engine, the C interface and the laboratory, some programs at once: [TESTS=names] [TEST_PROGRAMS=n]
 	@$(call say,building and running the tests of the Rust crates (ten minutes from nothing))
-	cargo test --workspace
+	@scripts/setup/packages.sh python3
+	@scripts/test/crates.py $(TESTS)
 
 SEEDS ?= 5000
 simulate: ## the whole engine under a deterministic scheduler and on a faulty disk, from seeds: [SEEDS=n] [FROM=seed]

@@ -21,11 +21,11 @@ mkdir -p "$vardir"
 log=$vardir.log
 status=0
 # --force: one failure does not hide the rest. Ports are taken by sight, so that several
-# clones can run at once. Tests wait for servers more than for processors: three at a time on two.
+# clones can run at once. Tests wait for servers more than for processors: six at a time on two.
 (
   cd "$base/share/mariadb/mariadb-test"
   # shellcheck disable=SC2046,SC2086  # lists of words
-  MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-4}" \
+  MTR_BUILD_THREAD=auto perl ./mtr --suite="$suite" --parallel="${MTR_PARALLEL:-6}" \
     --vardir="$vardir" --client-bindir="$prefix/bin" --force --max-test-fail=0 --retry=0 \
     --verbose-restart \
     $([ "$(id -u)" != 0 ] || echo --user=root) ${MTR_FLAGS:-} "$@"
