@@ -132,7 +132,7 @@ fn kinds(rows: u64, file: &Path) -> Vec<Kind> {
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let rows = lab.rows.unwrap_or(if lab.short { 100_000 } else { 1_000_000 });
-    let turns = lab.rounds.map_or(if lab.short { 5 } else { 15 }, |rounds| rounds as usize);
+    let turns = lab.rounds.map_or(if lab.short { 3 } else { 15 }, |rounds| rounds as usize);
     let mut settings = settings::checks(false);
     // Memory for a statement that changes much and does not spill yet.
     let buffer = ("tidesdb_unified_memtable_write_buffer_size", if lab.short { "4M" } else { "64M" });
