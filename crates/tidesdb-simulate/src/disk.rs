@@ -161,6 +161,21 @@ impl File for SwitchingFile {
         self.below.clear(len);
     }
 
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<bool> {
+        self.call(Op::Allocate);
+        self.below.punch_hole(offset, len)
+    }
+
+    fn links(&self) -> Result<u64> {
+        self.disk.fail(Op::Len, self.below.path());
+        self.below.links()
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        self.disk.fail(Op::Len, self.below.path());
+        self.below.allocated()
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         self.disk.fail(Op::SetLen, self.below.path());
         self.below.set_len(len)

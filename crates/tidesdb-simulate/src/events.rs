@@ -154,6 +154,7 @@ const ENGINE: &[&str] = &[
     "rotation: asked for",
     "rotation: full memtable",
     "rotation: long log",
+    "rotation: many values",
     "rotation: runs",
     "run of a transaction",
     "runs of a transaction merged",
@@ -179,6 +180,7 @@ const ENGINE: &[&str] = &[
     "stage: merge picked",
     "stage: merge written",
     "stage: runs of a transaction, not yet logged",
+    "stage: values to collect",
     "table: block read alone after an error",
     "table: blocks read together",
     "table: cached blocks read over",
@@ -188,6 +190,7 @@ const ENGINE: &[&str] = &[
     "table: shared opening",
     "values: files without holds",
     "values: new file",
+    "values: space given back",
 ];
 
 /// Kinds that the engine makes good and tells of, and that no fault of the disk excuses.

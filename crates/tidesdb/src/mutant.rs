@@ -58,6 +58,8 @@ mutants! {
     ValuesUnsynced: "value files are not synced before the log says that their records are durable",
     ValueFileUnheld: "a memtable does not hold the value files of its entries",
     TornValueTaken: "recovery takes a record whose value is not whole",
+    HeldValueFreed: "the space of a value that a snapshot needs is given back",
+    NeededValueFreed: "the space of values of tables in level 0 is given back",
     ValueNotRewritten: "recovery trusts a sync with values of an earlier epoch",
     // Tables.
     PaddingCounted: "padding counts as bytes of data blocks",

@@ -2,9 +2,10 @@
 //! the files that their entries point into.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::types::FileNo;
 
 /// A value file that the manifest names. A clone of the handle is a hold.
@@ -12,12 +13,14 @@ pub struct ValueFile {
     number: FileNo,
     /// Values whose place is reserved, and that are not whole yet.
     writes: AtomicU32,
+    /// Bytes that its values take, as of the last look; the largest number before the first.
+    taken: AtomicU64,
 }
 
 impl ValueFile {
     /// A file that the manifest names.
     pub fn new(number: FileNo) -> Arc<ValueFile> {
-        Arc::new(ValueFile { number, writes: AtomicU32::new(0) })
+        Arc::new(ValueFile { number, writes: AtomicU32::new(0), taken: AtomicU64::new(u64::MAX) })
     }
 
     /// A value is being written until the returned guard is dropped.
@@ -29,6 +32,19 @@ impl ValueFile {
     /// True while values are being written.
     pub fn is_written(&self) -> bool {
         self.writes.load(Ordering::SeqCst) > 0
+    }
+
+    /// The space of all values but of `bytes` is given back.
+    pub fn note_freed(&self, bytes: u64) {
+        self.taken.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that the values of a file take that gets no more; `ask` is called once.
+    pub fn taken(&self, ask: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        match self.taken.load(Ordering::Relaxed) {
+            u64::MAX => ask().inspect(|bytes| self.note_freed(*bytes)),
+            bytes => Ok(bytes),
+        }
     }
 
     /// The file's number.

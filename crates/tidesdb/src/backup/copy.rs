@@ -14,6 +14,9 @@ use crate::io::{Advice, Disk, File, OpenMode};
 /// Bytes read and written at once.
 const CHUNK: usize = 1 << 20;
 
+/// Bytes of a block of zeros that is not written, where holes stay holes.
+const BLOCK: usize = 4096;
+
 /// Bytes between two syncs of a copy. They bound the wait of a caller for the end of an interrupted copy.
 const SYNC_EVERY: u64 = 8 << 20;
 
@@ -71,7 +74,7 @@ impl<'a> Copier<'a> {
         let target = self.disk.open(to, OpenMode::Create)?;
         let mut unsynced = 0;
         let crc = self.read_through(&*source, len, |at, bytes| {
-            target.write_at(bytes, at)?;
+            write_but_zeros(&*target, at, bytes)?;
             unsynced += bytes.len() as u64;
             if sync && unsynced >= SYNC_EVERY {
                 target.sync_data()?;
@@ -79,6 +82,9 @@ impl<'a> Copier<'a> {
             }
             Ok(())
         })?;
+        if target.len()? < len {
+            target.set_len(len)?;
+        }
         if sync {
             target.sync_data()?;
             target.advise(0, len, Advice::DontNeed);
@@ -153,4 +159,39 @@ pub(super) fn read_small(disk: &dyn Disk, path: &Path, most: u64) -> Result<Vec<
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+/// Writes bytes to a new file but for whole blocks of zeros: a hole of a value file stays one.
+fn write_but_zeros(target: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
+    let is_zero = |block: &&[u8]| block.iter().all(|byte| *byte == 0);
+    let mut from = 0;
+    for run in bytes.chunks(BLOCK).collect::<Vec<_>>().chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+        let len: usize = run.iter().map(|block| block.len()).sum();
+        if !is_zero(&run[0]) {
+            target.write_at(&bytes[from..from + len], at + from as u64)?;
+        }
+        from += len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::RealDisk;
+
+    #[test]
+    fn blocks_of_zeros_stay_holes_and_all_else_is_written() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = RealDisk.open(&dir.path().join("a"), OpenMode::Create).expect("opens");
+        let mut bytes = vec![0; 20 * BLOCK + 100];
+        for at in [0, 3 * BLOCK + 7, 4 * BLOCK - 1, 4 * BLOCK, 20 * BLOCK + 99] {
+            bytes[at] = 1;
+        }
+        write_but_zeros(&*file, 0, &bytes).expect("writes");
+        file.sync_data().expect("syncs");
+        let mut read = vec![9; bytes.len()];
+        file.read_exact_at(&mut read, 0).expect("reads");
+        assert!(read == bytes);
+        assert!(file.allocated().expect("knows") <= 8 * BLOCK as u64);
+    }
 }

@@ -138,7 +138,7 @@ fn verify_store(disk: &Arc<dyn Disk>, home: &Path, info: &BackupInfo, watch: Wat
     let mut replay =
         Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1)
             .with_values(versions.values());
-    let mut tail = ValueTail::default();
+    let mut tail = ValueTail::new(state.last_seq);
     read_log(disk, home, &state, info, &mut |at, record| {
         watch.check()?;
         tail.note(at, &record);

@@ -229,7 +229,12 @@ impl Maintenance {
 
     /// One step of a compaction thread; false if nothing is due.
     pub(crate) fn compact_next(&self) -> Result<bool> {
-        self.compact_once(self.is_settled())
+        self.collect_values_in_time(false);
+        let done = self.compact_once(self.is_settled())?;
+        if !done {
+            self.collect_values_in_time(true);
+        }
+        Ok(done)
     }
 
     /// Flushes and compacts until nothing is due.

@@ -30,6 +30,8 @@ pub(crate) struct Maintenance {
     pub closing: AtomicBool,
     /// Time of the last flush, by the disk's clock; the opening counts.
     pub flushed_at: AtomicU64,
+    /// Time of the next look for dead values, by the disk's clock.
+    pub values_due_at: AtomicU64,
     /// A backup is being taken.
     pub backup_runs: AtomicBool,
 }
@@ -53,6 +55,7 @@ impl Maintenance {
             close_signal: CloseSignal::default(),
             closing: AtomicBool::new(false),
             flushed_at: AtomicU64::new(now),
+            values_due_at: AtomicU64::new(now),
             backup_runs: AtomicBool::new(false),
         }
     }

@@ -2,6 +2,7 @@
 //! handle.
 
 pub mod background;
+mod collector;
 pub mod compactor;
 mod count_rows;
 pub mod counters;
@@ -263,6 +264,12 @@ impl Db {
         let ended = self.store.end_value_files()?;
         self.store.unlink_unused();
         Ok(ended)
+    }
+
+    /// Gives the space of dead values back now, and returns the bytes; compaction threads do so in time.
+    #[doc(hidden)]
+    pub fn collect_values(&self) -> Result<u64> {
+        self.maintenance.collect_values()
     }
 
     /// Commits a detached XA transaction, durably; false if none has this xid.

@@ -80,6 +80,20 @@ pub trait File: Send + Sync + fmt::Debug {
     fn clear(&self, len: u64) {
         let _ = len;
     }
+    /// Gives the whole blocks within `len` bytes at `offset` back to the file system. The bytes read as zeros from then on, or
+    /// as before after a power cut; the length stays. False: not possible here, and nothing has changed.
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<bool> {
+        let _ = (offset, len);
+        Ok(false)
+    }
+    /// Number of names of the file: links of others have its blocks in common.
+    fn links(&self) -> Result<u64> {
+        Ok(1)
+    }
+    /// Bytes that it takes on the disk, without holes.
+    fn allocated(&self) -> Result<u64> {
+        self.len()
+    }
     /// Sets the length.
     fn set_len(&self, len: u64) -> Result<()>;
     /// Advises the page cache of `len` bytes, 0: up to the end; never fails.

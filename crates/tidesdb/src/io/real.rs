@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -128,6 +128,34 @@ impl File for RealFile {
             }
             Err(e) => Err(self.fail("fallocate", e)),
         }
+    }
+
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<bool> {
+        let (Ok(at), Ok(size)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) else {
+            return Err(Error::InvalidArgument(format!("a hole of {len} bytes at {offset}")));
+        };
+        let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: the descriptor is open as long as `self`; no memory is passed.
+        match retry(|| unsafe { libc::fallocate(self.file.as_raw_fd(), how, at, size) }) {
+            Ok(()) => Ok(true),
+            Err(e)
+                if matches!(
+                    e.raw_os_error(),
+                    Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL | libc::ENODEV | libc::EPERM)
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(e) => Err(self.fail("fallocate", e)),
+        }
+    }
+
+    fn links(&self) -> Result<u64> {
+        self.file.metadata().map(|m| m.nlink()).map_err(|e| self.fail("stat", e))
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        self.file.metadata().map(|m| m.blocks() * 512).map_err(|e| self.fail("stat", e))
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
@@ -301,6 +329,28 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn a_hole_reads_as_zeros_and_its_blocks_are_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = RealDisk.open(&path, OpenMode::Create).unwrap();
+        file.write_at(&[7; 100_000], 0).unwrap();
+        file.sync_data().unwrap();
+        let blocks = || fs::metadata(&path).unwrap().blocks() * 512;
+        let before = blocks();
+        let is_possible = file.punch_hole(8192, 40_960).unwrap();
+        file.sync_data().unwrap();
+        let mut bytes = vec![0; 100_000];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let zeros = if is_possible { 40_960 } else { 0 };
+        assert!(bytes[8192..8192 + zeros].iter().all(|byte| *byte == 0));
+        assert!(bytes[..8192].iter().chain(&bytes[8192 + zeros..]).all(|byte| *byte == 7));
+        assert_eq!(before - blocks(), zeros as u64);
+        assert_eq!(file.links().unwrap(), 1);
+        RealDisk.link(&path, &dir.path().join("b")).unwrap();
+        assert_eq!(file.links().unwrap(), 2);
+    }
 
     #[test]
     fn files_are_written_read_allocated_and_cut() {

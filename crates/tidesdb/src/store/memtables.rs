@@ -59,6 +59,8 @@ impl Stuck {
 pub(crate) struct MemtableState {
     /// Oldest first.
     pub sealed: Vec<Sealed>,
+    /// Bytes in value files when the active memtable began.
+    pub values_before: u64,
     /// First log segment needed by each unflushed memtable.
     pub min_segment: BTreeMap<MemtableId, u32>,
     /// The reason of the last flush's failure; it is tried again, but no thread waits for that.
@@ -140,6 +142,7 @@ impl Store {
     /// Seals the active memtable and puts an empty one in its place.
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
         let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
+        state.values_before = self.versions.values().written_bytes();
         // All records of the fresh one are written after this.
         let min_segment =
             self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
@@ -185,6 +188,20 @@ impl Store {
             .max(u64::from(self.options.wal_segment_size) * LONG_LOG);
         if bytes >= long && state.sealed.len() < MAX_SEALED && !state.closing {
             note("rotation: long log");
+            self.seal_active(&mut state);
+        }
+    }
+
+    /// Seals the active memtable when its entries point to many bytes in value files: it is small, and until its flush no
+    /// overwritten value of these files gives its space back.
+    pub(crate) fn seal_for_many_values(&self) {
+        let values = self.versions.values();
+        let mut state = self.memtables.state.lock();
+        let bytes = values.written_bytes().saturating_sub(state.values_before);
+        let is_empty = self.super_version.load().active.bytes() == 0;
+        if bytes >= values.most_unflushed() && !is_empty && state.sealed.len() < MAX_SEALED && !state.closing
+        {
+            note("rotation: many values");
             self.seal_active(&mut state);
         }
     }

@@ -35,6 +35,7 @@ impl Store {
             values.sync()?;
             // Recovery reads the values of records that no sync of the log covers.
             self.wal.ask_for_sync();
+            self.seal_for_many_values();
         }
         Ok(written)
     }

@@ -2,6 +2,7 @@
 //! WiscKey (Lu et al., FAST 2016); a table names the value files of its entries, as in Pebble.
 //!
 //! - `format`: the bytes of a file's header and of a record;
+//! - `collect`: the space of values that nobody needs;
 //! - `writer`: the present file of writers, and the syncs;
 //! - here: all files of a store, and reads.
 //!
@@ -9,12 +10,13 @@
 //! transaction. Data flow: a writer's value goes to a file, its pointer into the transaction's batch; reads come with the
 //! pointer.
 
+mod collect;
 mod format;
 mod writer;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockRef, CachePriority};
@@ -33,6 +35,7 @@ use crate::value_holds::ValueFile;
 use self::format::{RecordHeader, RECORD_HEADER};
 use self::writer::Writer;
 
+pub use self::collect::NeededValues;
 pub use self::writer::WrittenValue;
 
 /// Bytes of the longest value kept in the cache.
@@ -46,6 +49,8 @@ pub struct ValueFiles {
     files: Mutex<BTreeMap<FileNo, Arc<ValueFile>>>,
     writer: Writer,
     file_size: AtomicU64,
+    /// The file system gives no parts of files back.
+    refuses_holes: AtomicBool,
 }
 
 impl ValueFiles {
@@ -57,6 +62,7 @@ impl ValueFiles {
             files: Mutex::default(),
             writer: Writer::default(),
             file_size: AtomicU64::new(0),
+            refuses_holes: AtomicBool::new(false),
         })
     }
 

@@ -4,7 +4,7 @@
 //! so a killed process loses none of those in its log. A record of the log counts as durable only after [`ValueFiles::sync`]
 //! has made the values before it durable (`docs/protocols.md` 9).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::format::{place_after, FileHeader, RecordHeader, FILE_HEADER, RECORD_HEADER};
@@ -22,6 +22,10 @@ use crate::value_holds::{ValueFile, ValueWrite};
 
 /// Most bytes after which a file takes no more values.
 const LARGEST_FILE: u64 = 64 << 20;
+
+/// Most bytes of values without a flush; less in a store that has less: one part in so many of its files.
+const MOST_UNFLUSHED: u64 = 256 << 20;
+const UNFLUSHED_PARTS: u64 = 32;
 
 /// Longer values are written from their writer's memory, uncompressed.
 const LARGE: usize = 4 << 20;
@@ -54,6 +58,8 @@ impl Current {
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) current: Mutex<Option<Current>>,
+    /// Bytes of all reserved places.
+    written: AtomicU64,
     /// Files with values that no sync covers.
     unsynced: Mutex<Vec<(FileNo, Arc<dyn File>)>>,
     /// Held during a sync: the next one is not done before it. True once a sync failed: nothing is known of its values, and
@@ -107,6 +113,18 @@ impl ValueFiles {
     /// From now on a file takes no more values beyond this length: a small store has small files.
     pub fn set_file_size(&self, bytes: u64) {
         self.file_size.store(bytes.min(LARGEST_FILE), Ordering::Relaxed);
+    }
+
+    /// Bytes that this life has written to value files.
+    pub fn written_bytes(&self) -> u64 {
+        self.writer.written.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of values after which a memtable is flushed.
+    pub fn most_unflushed(&self) -> u64 {
+        let file_size = self.file_size.load(Ordering::Relaxed);
+        let all = self.files.lock().len() as u64 * file_size;
+        (all / UNFLUSHED_PARTS).min(MOST_UNFLUSHED).max(file_size)
     }
 
     /// Makes a file for values: header and directory entry are durable when it returns. The caller names it in the manifest
@@ -177,6 +195,7 @@ impl ValueFiles {
         let current = current.as_mut().expect("made above");
         let offset = place_after(current.end, len);
         current.end = offset + len;
+        self.writer.written.fetch_add(len, Ordering::Relaxed);
         let (hold, file) = (Arc::clone(&current.hold), Arc::clone(&current.file));
         let write = hold.begin_write();
         Ok(Place { hold, file, offset, write })

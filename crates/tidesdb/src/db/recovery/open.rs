@@ -177,7 +177,7 @@ impl<'a> Recovery<'a> {
         let values = Arc::clone(self.versions.values());
         let mut torn = Lsn(u64::MAX);
         let (replay, summary) = loop {
-            let mut tail = ValueTail::default();
+            let mut tail = ValueTail::new(self.state.last_seq);
             let (replay, summary) = self.read_log(torn, &mut tail)?;
             match tail.first_torn(&values, summary.max_durable_seen)? {
                 Some(at) => torn = at,

@@ -160,6 +160,29 @@ impl File for FaultyFile {
         }
     }
 
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<bool> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::Allocate, &self.path)?;
+        if state.refuses_holes {
+            return Ok(false);
+        }
+        let op = state.op();
+        state.inode(self.inode).punch(op, offset, len);
+        Ok(true)
+    }
+
+    fn links(&self) -> Result<u64> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::Len, &self.path)?;
+        Ok(state.live.values().filter(|inode| **inode == self.inode).count() as u64)
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        let mut state = self.state.lock();
+        state.begin_whole(Op::Len, &self.path)?;
+        Ok(state.inode(self.inode).allocated())
+    }
+
     fn set_len(&self, len: u64) -> Result<()> {
         let mut state = self.state.lock();
         state.begin_whole(Op::SetLen, &self.path)?;

@@ -1,6 +1,6 @@
 //! A file of the faulty disk: its content for reads, its durable content, and every version in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The unit of writing to the platter, in bytes.
@@ -44,6 +44,8 @@ pub(super) struct Inode {
     durable: Pages,
     durable_len: u64,
     dirty: BTreeMap<u64, DirtyPage>,
+    /// Pages whose blocks were given back, as far as reads tell: not what a power cut leaves of them.
+    holes: BTreeSet<u64>,
     /// Unsynced changes of the length: (operation, new length).
     lens: Vec<(u64, u64)>,
 }
@@ -51,6 +53,18 @@ pub(super) struct Inode {
 impl Inode {
     pub(super) fn len(&self) -> u64 {
         self.live_len
+    }
+
+    /// Bytes without the holes.
+    pub(super) fn allocated(&self) -> u64 {
+        self.live_len.saturating_sub(self.holes.len() as u64 * PAGE as u64)
+    }
+
+    /// Makes a range zeros, and gives its whole pages back.
+    pub(super) fn punch(&mut self, op: u64, offset: u64, len: u64) {
+        let len = len.min(self.live_len.saturating_sub(offset));
+        self.write(op, &vec![0; len as usize], offset);
+        self.holes.extend(offset.div_ceil(PAGE as u64)..(offset + len) / PAGE as u64);
     }
 
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
@@ -86,6 +100,7 @@ impl Inode {
     }
 
     fn write_page(&mut self, op: u64, number: u64, start: usize, bytes: &[u8]) {
+        self.holes.remove(&number);
         let page = self.live.entry(number).or_insert_with(|| Arc::new([0; PAGE]));
         let dirty =
             self.dirty.entry(number).or_insert_with(|| DirtyPage { base: page.clone(), deltas: Vec::new() });
@@ -152,7 +167,16 @@ impl Inode {
                 Arc::make_mut(last)[keep..].fill(0);
             }
         }
-        Inode { live: pages.clone(), live_len: len, durable: pages, durable_len: len, ..Inode::default() }
+        let is_empty = |number: &u64| pages.get(number).is_none_or(|page| **page == [0; PAGE]);
+        let holes = self.holes.iter().copied().filter(|number| *number < end && is_empty(number)).collect();
+        Inode {
+            live: pages.clone(),
+            live_len: len,
+            durable: pages,
+            durable_len: len,
+            holes,
+            ..Inode::default()
+        }
     }
 
     /// After a power cut with all operations below `whole` on the platter, and pages of `torn` by a coin.

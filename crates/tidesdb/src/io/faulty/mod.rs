@@ -79,6 +79,7 @@ impl FaultyDisk {
                 unreadable: Vec::new(),
                 capacity: None,
                 refuses_direct: false,
+                refuses_holes: false,
                 sector: 512,
                 rng,
                 clock: 1_000_000,
@@ -136,19 +137,24 @@ impl FaultyDisk {
         self.state.lock().refuses_direct = refuses;
     }
 
+    /// No part of a file is given back from now on, as on a file system that cannot do it.
+    pub fn refuse_holes(&self, refuses: bool) {
+        self.state.lock().refuses_holes = refuses;
+    }
+
     /// Files opened past the page cache from now on are read in sectors of so many bytes: 512 at first, 4096 on other disks.
     pub fn set_sector(&self, bytes: usize) {
         self.state.lock().sector = bytes;
     }
 
-    /// Bounds the sum of all files' lengths, in bytes; growing beyond is "no space".
+    /// Bounds [`FaultyDisk::used`], in bytes; growing beyond is "no space".
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
     }
 
-    /// The sum of all files' lengths, in bytes.
+    /// The sum of all files' lengths without their holes, in bytes.
     pub fn used(&self) -> u64 {
-        self.state.lock().inodes.values().map(|inode| inode.len()).sum()
+        self.state.lock().used()
     }
 
     /// Sets the wall clock ahead or back; the monotonic clock stays.
@@ -290,6 +296,7 @@ impl FaultyDisk {
             unreadable: Vec::new(),
             capacity: state.capacity,
             refuses_direct: state.refuses_direct,
+            refuses_holes: state.refuses_holes,
             sector: state.sector,
             rng,
             clock: state.clock + 1_000_000,

@@ -68,6 +68,8 @@ pub(super) struct FaultyState {
     pub(super) capacity: Option<u64>,
     /// No file is opened past the page cache.
     pub(super) refuses_direct: bool,
+    /// No part of a file is given back.
+    pub(super) refuses_holes: bool,
     /// Bytes of a sector, for files that are.
     pub(super) sector: usize,
     pub(super) rng: u64,
@@ -162,11 +164,15 @@ impl FaultyState {
         self.pending.push(PendingDirChange { op, dir: dir.to_path_buf(), change });
     }
 
+    /// Bytes of all files, without their holes.
+    pub(super) fn used(&self) -> u64 {
+        self.inodes.values().map(Inode::allocated).sum()
+    }
+
     /// Free bytes under the capacity; a large number without one.
     pub(super) fn free(&self) -> u64 {
         let Some(capacity) = self.capacity else { return 1 << 50 };
-        let used: u64 = self.inodes.values().map(|i| i.len()).sum();
-        capacity.saturating_sub(used)
+        capacity.saturating_sub(self.used())
     }
 
     pub(super) fn collect(&mut self) {

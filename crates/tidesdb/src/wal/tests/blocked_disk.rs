@@ -68,6 +68,15 @@ impl File for BlockedFile {
     fn clear(&self, len: u64) {
         self.inner.clear(len);
     }
+    fn punch_hole(&self, offset: u64, len: u64) -> Result<bool> {
+        self.inner.punch_hole(offset, len)
+    }
+    fn links(&self) -> Result<u64> {
+        self.inner.links()
+    }
+    fn allocated(&self) -> Result<u64> {
+        self.inner.allocated()
+    }
     fn set_len(&self, len: u64) -> Result<()> {
         self.inner.set_len(len)
     }

@@ -1,0 +1,223 @@
+//! Gives the space of dead values back, from value files that have needed ones too (`docs/protocols.md` 9.6). Files without any are
+//! [`Store::end_value_files`](crate::store::Store)'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+use crate::db::maintenance::Maintenance;
+use crate::error::{Error, Result};
+use crate::iter::VersionIterator;
+use crate::mutant::{self, Mutant};
+use crate::options::LogLevel;
+use crate::sync::stage;
+use crate::table::ValueUse;
+use crate::types::FileNo;
+use crate::values::NeededValues;
+use crate::version::{TableHandle, Version};
+
+/// Microseconds between two looks for dead values. A look goes before merges when it is late.
+const PAUSE_US: u64 = if cfg!(simulation) { 5_000 } else { 200_000 };
+const LATE_US: u64 = 4 * PAUSE_US;
+/// After an error, and where all that could be given back is held.
+const PAUSE_AFTER_ERROR_US: u64 = 300 * PAUSE_US;
+const PAUSE_OF_HELD_US: u64 = 10 * PAUSE_US;
+
+/// Needed values of a pass: their places are in memory meanwhile, 16 bytes each.
+const MOST_VALUES: u64 = 1 << 20;
+
+/// In the place of the time of the next look: one is under way.
+const UNDER_WAY: u64 = u64::MAX;
+
+/// The result of a look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    /// Too little has died.
+    Nothing,
+    /// Somebody may need what has died.
+    Held,
+    /// Bytes.
+    Freed(u64),
+}
+
+/// A value file that tables of a version point into.
+struct FileUse {
+    needed: ValueUse,
+    /// Tables with a hold on the file.
+    tables: usize,
+}
+
+/// The tables of a version with values outside.
+fn tables_with_values(version: &Version) -> impl Iterator<Item = (u8, &TableHandle)> {
+    version.families().flat_map(|(_, levels)| levels.tables()).filter(|(_, table)| !table.values.is_empty())
+}
+
+/// The value files of a version's tables.
+fn uses_of(version: &Version) -> BTreeMap<FileNo, FileUse> {
+    let mut uses: BTreeMap<FileNo, FileUse> = BTreeMap::new();
+    for (_, table) in tables_with_values(version) {
+        let of_file = |file| FileUse { needed: ValueUse { file, values: 0, bytes: 0 }, tables: 0 };
+        for of in &table.meta().values {
+            let needed = &mut uses.entry(of.file).or_insert_with(|| of_file(of.file)).needed;
+            needed.values += of.values;
+            needed.bytes += of.bytes;
+        }
+        for file in table.values.iter() {
+            uses.entry(file.number()).or_insert_with(|| of_file(file.number())).tables += 1;
+        }
+    }
+    uses
+}
+
+impl Maintenance {
+    /// Gives dead values' space back if it is time to look and there is enough of it. For a compaction thread, `idle` without a merge
+    /// that is due. A failure is told in the log: nothing but space depends on it.
+    pub(crate) fn collect_values_in_time(&self, idle: bool) {
+        let now = self.store.now_micros();
+        let due = self.values_due_at.load(Relaxed);
+        if now < due.saturating_add(if idle { 0 } else { LATE_US }) {
+            return;
+        }
+        if self.values_due_at.compare_exchange(due, UNDER_WAY, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let pause = match self.look_for_values() {
+            Ok(Look::Nothing | Look::Freed(_)) => PAUSE_US,
+            Ok(Look::Held) => PAUSE_OF_HELD_US,
+            Err(error) => {
+                if !self.closing.load(Relaxed) {
+                    let what =
+                        format!("the space of dead values stays for now, tried again in a minute: {error}");
+                    self.store.log(LogLevel::Warn, &what);
+                }
+                PAUSE_AFTER_ERROR_US
+            }
+        };
+        self.values_due_at.store(self.store.now_micros() + pause, Relaxed);
+    }
+
+    /// Gives the space of dead values back in the files with the most of them, and returns the bytes.
+    ///
+    /// Errors: I/O; the log has failed.
+    pub(crate) fn collect_values(&self) -> Result<u64> {
+        match self.look_for_values()? {
+            Look::Freed(bytes) => Ok(bytes),
+            Look::Nothing | Look::Held => Ok(0),
+        }
+    }
+
+    fn look_for_values(&self) -> Result<Look> {
+        if !self.store.versions.values().gives_parts_back() || self.store.check_writable().is_err() {
+            return Ok(Look::Nothing);
+        }
+        let version = self.store.versions.current();
+        let mut uses = uses_of(&version);
+        self.leave_files_with_enough(&mut uses);
+        if uses.is_empty() {
+            return Ok(Look::Nothing);
+        }
+        self.leave_files_of_tables_alone(&version, &mut uses);
+        drop(version);
+        if uses.is_empty() {
+            return Ok(Look::Held);
+        }
+        // No record with a pointer into these files follows any more. With the sync those of rolled back transactions are known as such
+        // by a recovery, which looks for no value of theirs.
+        match self.store.wal.sync_all() {
+            Ok(()) => {}
+            Err(Error::DiskFull(_)) => return Ok(Look::Held),
+            Err(error) => return Err(error),
+        }
+        stage("stage: values to collect");
+        let version = self.store.versions.current();
+        let before: BTreeSet<FileNo> = uses.keys().copied().collect();
+        let mut uses = uses_of(&version);
+        uses.retain(|number, _| before.contains(number));
+        self.leave_files_of_tables_alone(&version, &mut uses);
+        self.free_values(&version, &uses).map(Look::Freed)
+    }
+
+    /// Leaves the files with the most to give back.
+    fn leave_files_with_enough(&self, uses: &mut BTreeMap<FileNo, FileUse>) {
+        let values = self.store.versions.values();
+        let mut files: Vec<(u64, FileNo)> = Vec::new();
+        for (&number, of) in &*uses {
+            // A file that cannot be asked stays as it is: who reads its values is told.
+            let dead = values.dead_bytes(number, &of.needed).unwrap_or(None);
+            files.extend(dead.map(|dead| (dead, number)));
+        }
+        files.sort_unstable_by(|a, b| b.cmp(a));
+        let mut places = 0;
+        let within: BTreeSet<FileNo> = files
+            .into_iter()
+            .map(|(_, number)| number)
+            .take_while(|number| {
+                places += uses[number].needed.values;
+                places <= MOST_VALUES
+            })
+            .collect();
+        uses.retain(|number, _| within.contains(number));
+    }
+
+    /// Leaves the files that nobody holds but tables of this version, if it is the current one.
+    fn leave_files_of_tables_alone(&self, version: &Arc<Version>, uses: &mut BTreeMap<FileNo, FileUse>) {
+        let values = self.store.versions.values();
+        uses.retain(|&number, of| mutant::is(Mutant::HeldValueFreed) || values.is_held_by(number, of.tables));
+        // Else holds may have been counted that are of another version's tables.
+        if !Arc::ptr_eq(version, &self.store.versions.current()) {
+            uses.clear();
+        }
+    }
+
+    /// The places of the needed values. A file stays as it is when a table of its values cannot be read.
+    fn needed_values(&self, version: &Version, uses: &BTreeMap<FileNo, FileUse>) -> Option<NeededValues> {
+        let values = self.store.versions.values();
+        let mut needed = NeededValues::in_files(uses.keys().copied());
+        for (level, table) in tables_with_values(version) {
+            let is_hidden = mutant::is(Mutant::NeededValueFreed) && level == 0;
+            if is_hidden || !table.meta().values.iter().any(|of| uses.contains_key(&of.file)) {
+                continue;
+            }
+            let mut add = || -> Result<()> {
+                let mut entries = table.version_iter();
+                entries.seek(b"")?;
+                while entries.valid() && !self.closing.load(Relaxed) {
+                    needed.add(values, entries.key().len(), &entries.entry())?;
+                    entries.next()?;
+                }
+                Ok(())
+            };
+            if let Err(error) = add() {
+                self.store
+                    .log(LogLevel::Warn, &format!("dead values stay, their table cannot be read: {error}"));
+                table.meta().values.iter().for_each(|of| needed.leave_out(of.file));
+            }
+            if self.closing.load(Relaxed) {
+                return None;
+            }
+        }
+        Some(needed)
+    }
+
+    fn free_values(&self, version: &Version, uses: &BTreeMap<FileNo, FileUse>) -> Result<u64> {
+        let values = self.store.versions.values();
+        let stop = || self.closing.load(Relaxed);
+        let Some(needed) = self.needed_values(version, uses) else { return Ok(0) };
+        let (mut freed, mut files) = (0, 0);
+        for (number, places) in needed.into_files() {
+            // The directory may be another store's by now.
+            self.store.check_lock()?;
+            match values.free_all_but(&uses[&number].needed, places, &stop) {
+                Ok(bytes) => (freed, files) = (freed + bytes, files + u32::from(bytes > 0)),
+                Err(error) => {
+                    self.store.log(LogLevel::Warn, &format!("dead values stay in their file: {error}"))
+                }
+            }
+        }
+        if files > 0 {
+            self.store
+                .log(LogLevel::Info, &format!("gave {freed} bytes of dead values back, of {files} files"));
+        }
+        Ok(freed)
+    }
+}
