@@ -2,10 +2,9 @@
 //! the files that their entries point into.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::error::Result;
 use crate::types::FileNo;
 
 /// A value file that the manifest names. A clone of the handle is a hold.
@@ -13,6 +12,8 @@ pub struct ValueFile {
     number: FileNo,
     /// Values whose place is reserved, and that are not whole yet.
     writes: AtomicU32,
+    /// A value was written in this life.
+    is_new: AtomicBool,
     /// Bytes that its values take, as of the last look; the largest number before the first.
     taken: AtomicU64,
 }
@@ -20,11 +21,17 @@ pub struct ValueFile {
 impl ValueFile {
     /// A file that the manifest names.
     pub fn new(number: FileNo) -> Arc<ValueFile> {
-        Arc::new(ValueFile { number, writes: AtomicU32::new(0), taken: AtomicU64::new(u64::MAX) })
+        Arc::new(ValueFile {
+            number,
+            writes: AtomicU32::new(0),
+            is_new: AtomicBool::new(false),
+            taken: AtomicU64::new(u64::MAX),
+        })
     }
 
     /// A value is being written until the returned guard is dropped.
     pub fn begin_write(self: &Arc<Self>) -> ValueWrite {
+        self.is_new.store(true, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::SeqCst);
         ValueWrite(Arc::clone(self))
     }
@@ -34,17 +41,19 @@ impl ValueFile {
         self.writes.load(Ordering::SeqCst) > 0
     }
 
+    /// True if values were written to it in this life of the store: it has no holes of an earlier one.
+    pub fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Relaxed)
+    }
+
     /// The space of all values but of `bytes` is given back.
     pub fn note_freed(&self, bytes: u64) {
         self.taken.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that the values of a file take that gets no more; `ask` is called once.
-    pub fn taken(&self, ask: impl FnOnce() -> Result<u64>) -> Result<u64> {
-        match self.taken.load(Ordering::Relaxed) {
-            u64::MAX => ask().inspect(|bytes| self.note_freed(*bytes)),
-            bytes => Ok(bytes),
-        }
+    /// Bytes that its values take, as of the last [`ValueFile::note_freed`]; `None` before the first.
+    pub fn taken(&self) -> Option<u64> {
+        Some(self.taken.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
 
     /// The file's number.

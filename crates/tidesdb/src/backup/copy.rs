@@ -72,9 +72,14 @@ impl<'a> Copier<'a> {
     fn copy(&mut self, from: &Path, to: &Path, len: u64, sync: bool) -> Result<u32> {
         let source = self.disk.open(from, OpenMode::Read)?;
         let target = self.disk.open(to, OpenMode::Create)?;
+        // Other files have no holes, and are not to get any: the log is written again in place.
+        let keeps_holes = to.extension().is_some_and(|extension| extension == "val");
         let mut unsynced = 0;
         let crc = self.read_through(&*source, len, |at, bytes| {
-            write_but_zeros(&*target, at, bytes)?;
+            match keeps_holes {
+                true => write_but_zeros(&*target, at, bytes)?,
+                false => target.write_at(bytes, at)?,
+            }
             unsynced += bytes.len() as u64;
             if sync && unsynced >= SYNC_EVERY {
                 target.sync_data()?;
@@ -82,7 +87,7 @@ impl<'a> Copier<'a> {
             }
             Ok(())
         })?;
-        if target.len()? < len {
+        if keeps_holes && target.len()? < len {
             target.set_len(len)?;
         }
         if sync {

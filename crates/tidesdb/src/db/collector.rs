@@ -2,6 +2,7 @@
 //! [`Store::end_value_files`](crate::store::Store)'s.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -29,6 +30,21 @@ const MOST_VALUES: u64 = 1 << 20;
 /// In the place of the time of the next look: one is under way.
 const UNDER_WAY: u64 = u64::MAX;
 
+/// A pause is at least so many times as long as the look before it.
+const PAUSES_PER_LOOK: u64 = 4;
+
+/// Says when the next look comes, once it is dropped.
+struct NextLook<'a> {
+    due_at: &'a AtomicU64,
+    at: u64,
+}
+
+impl Drop for NextLook<'_> {
+    fn drop(&mut self) {
+        self.due_at.store(self.at, Relaxed);
+    }
+}
+
 /// The result of a look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
@@ -50,6 +66,15 @@ struct FileUse {
 /// The tables of a version with values outside.
 fn tables_with_values(version: &Version) -> impl Iterator<Item = (u8, &TableHandle)> {
     version.families().flat_map(|(_, levels)| levels.tables()).filter(|(_, table)| !table.values.is_empty())
+}
+
+/// Those of them with values in these files.
+fn tables_of<'v>(
+    version: &'v Version,
+    uses: &'v BTreeMap<FileNo, FileUse>,
+) -> impl Iterator<Item = (u8, &'v TableHandle)> {
+    tables_with_values(version)
+        .filter(|(_, table)| table.meta().values.iter().any(|of| uses.contains_key(&of.file)))
 }
 
 /// The value files of a version's tables.
@@ -81,19 +106,23 @@ impl Maintenance {
         if self.values_due_at.compare_exchange(due, UNDER_WAY, Relaxed, Relaxed).is_err() {
             return;
         }
+        // A look that panics is followed by another, too.
+        let mut next = NextLook { due_at: &self.values_due_at, at: now + PAUSE_AFTER_ERROR_US };
         let pause = match self.look_for_values() {
-            Ok(Look::Nothing | Look::Freed(_)) => PAUSE_US,
-            Ok(Look::Held) => PAUSE_OF_HELD_US,
+            Ok(Look::Nothing) => PAUSE_US,
+            Ok(Look::Freed(bytes)) if bytes > 0 => PAUSE_US,
+            Ok(Look::Held | Look::Freed(_)) => PAUSE_OF_HELD_US,
             Err(error) => {
                 if !self.closing.load(Relaxed) {
-                    let what =
-                        format!("the space of dead values stays for now, tried again in a minute: {error}");
-                    self.store.log(LogLevel::Warn, &what);
+                    let what = "some space of dead values stays for now, tried again in a minute";
+                    self.store.log(LogLevel::Warn, &format!("{what}: {error}"));
                 }
                 PAUSE_AFTER_ERROR_US
             }
         };
-        self.values_due_at.store(self.store.now_micros() + pause, Relaxed);
+        // Most of the time is for merges.
+        let ended = self.store.now_micros();
+        next.at = ended + pause.max(PAUSES_PER_LOOK * ended.saturating_sub(now));
     }
 
     /// Gives the space of dead values back in the files with the most of them, and returns the bytes.
@@ -112,8 +141,10 @@ impl Maintenance {
         }
         let version = self.store.versions.current();
         let mut uses = uses_of(&version);
-        self.leave_files_with_enough(&mut uses);
-        if uses.is_empty() {
+        let dead = self.leave_files_with_enough(&mut uses);
+        let read: u64 = tables_of(&version, &uses).map(|(_, table)| table.meta().len).sum();
+        // The simulation's values are hardly longer than their entries.
+        if uses.is_empty() || (read > dead && !cfg!(simulation)) {
             return Ok(Look::Nothing);
         }
         self.leave_files_of_tables_alone(&version, &mut uses);
@@ -137,8 +168,8 @@ impl Maintenance {
         self.free_values(&version, &uses).map(Look::Freed)
     }
 
-    /// Leaves the files with the most to give back.
-    fn leave_files_with_enough(&self, uses: &mut BTreeMap<FileNo, FileUse>) {
+    /// Leaves the files with the most to give back, and returns its bytes.
+    fn leave_files_with_enough(&self, uses: &mut BTreeMap<FileNo, FileUse>) -> u64 {
         let values = self.store.versions.values();
         let mut files: Vec<(u64, FileNo)> = Vec::new();
         for (&number, of) in &*uses {
@@ -148,15 +179,15 @@ impl Maintenance {
         }
         files.sort_unstable_by(|a, b| b.cmp(a));
         let mut places = 0;
-        let within: BTreeSet<FileNo> = files
-            .into_iter()
-            .map(|(_, number)| number)
-            .take_while(|number| {
-                places += uses[number].needed.values;
-                places <= MOST_VALUES
-            })
-            .collect();
+        files.retain(|(_, number)| {
+            let values = uses[number].needed.values;
+            let fits = places == 0 || places + values <= MOST_VALUES;
+            places += if fits { values } else { 0 };
+            fits
+        });
+        let within: BTreeSet<FileNo> = files.iter().map(|(_, number)| *number).collect();
         uses.retain(|number, _| within.contains(number));
+        files.iter().map(|(dead, _)| dead).sum()
     }
 
     /// Leaves the files that nobody holds but tables of this version, if it is the current one.
@@ -169,13 +200,16 @@ impl Maintenance {
         }
     }
 
-    /// The places of the needed values. A file stays as it is when a table of its values cannot be read.
-    fn needed_values(&self, version: &Version, uses: &BTreeMap<FileNo, FileUse>) -> Option<NeededValues> {
+    /// The places of the needed values. A file stays as it is when a table of its values cannot be read; the last such error.
+    fn needed_values(
+        &self,
+        version: &Version,
+        uses: &BTreeMap<FileNo, FileUse>,
+    ) -> (NeededValues, Option<Error>) {
         let values = self.store.versions.values();
-        let mut needed = NeededValues::in_files(uses.keys().copied());
-        for (level, table) in tables_with_values(version) {
-            let is_hidden = mutant::is(Mutant::NeededValueFreed) && level == 0;
-            if is_hidden || !table.meta().values.iter().any(|of| uses.contains_key(&of.file)) {
+        let (mut needed, mut failure) = (NeededValues::in_files(uses.keys().copied()), None);
+        for (level, table) in tables_of(version, uses) {
+            if mutant::is(Mutant::NeededValueFreed) && level == 0 {
                 continue;
             }
             let mut add = || -> Result<()> {
@@ -188,36 +222,34 @@ impl Maintenance {
                 Ok(())
             };
             if let Err(error) = add() {
-                self.store
-                    .log(LogLevel::Warn, &format!("dead values stay, their table cannot be read: {error}"));
+                failure = Some(error);
                 table.meta().values.iter().for_each(|of| needed.leave_out(of.file));
             }
             if self.closing.load(Relaxed) {
-                return None;
+                return (NeededValues::default(), None);
             }
         }
-        Some(needed)
+        (needed, failure)
     }
 
     fn free_values(&self, version: &Version, uses: &BTreeMap<FileNo, FileUse>) -> Result<u64> {
         let values = self.store.versions.values();
         let stop = || self.closing.load(Relaxed);
-        let Some(needed) = self.needed_values(version, uses) else { return Ok(0) };
+        let (needed, mut failure) = self.needed_values(version, uses);
         let (mut freed, mut files) = (0, 0);
         for (number, places) in needed.into_files() {
             // The directory may be another store's by now.
             self.store.check_lock()?;
             match values.free_all_but(&uses[&number].needed, places, &stop) {
                 Ok(bytes) => (freed, files) = (freed + bytes, files + u32::from(bytes > 0)),
-                Err(error) => {
-                    self.store.log(LogLevel::Warn, &format!("dead values stay in their file: {error}"))
-                }
+                // The others' space is given back all the same.
+                Err(error) => failure = Some(error),
             }
         }
         if files > 0 {
-            self.store
-                .log(LogLevel::Info, &format!("gave {freed} bytes of dead values back, of {files} files"));
+            let what = format!("gave {freed} bytes of dead values back, of {files} files");
+            self.store.log(LogLevel::Info, &what);
         }
-        Ok(freed)
+        failure.map_or(Ok(freed), Err)
     }
 }

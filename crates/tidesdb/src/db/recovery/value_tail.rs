@@ -3,7 +3,7 @@
 //! cache, as their records: they are written again in place and synced ([`super::rewrite_tail`], `docs/protocols.md` 1.3).
 
 use crate::error::{Error, Result};
-use crate::host::HashSet;
+use crate::host::HashMap;
 use crate::mutant::{self, Mutant};
 use crate::sync::note;
 use crate::types::{Lsn, Seq};
@@ -17,8 +17,10 @@ pub(crate) struct ValueTail {
     /// Commits up to here are in files.
     flushed: Seq,
     pointers: Vec<Noted>,
-    /// Transactions whose batches no replay takes.
-    over: HashSet<u64>,
+    /// Of large batches without a decision so far: without any, a replay drops them.
+    undecided: Vec<Noted>,
+    /// Decided transactions; true: a replay takes their batches.
+    decided: HashMap<u64, bool>,
 }
 
 struct Noted {
@@ -31,38 +33,49 @@ struct Noted {
 impl ValueTail {
     /// Those of a log whose commits up to `flushed` are in files.
     pub(crate) fn new(flushed: Seq) -> ValueTail {
-        ValueTail { flushed, pointers: Vec::new(), over: HashSet::default() }
+        ValueTail { flushed, pointers: Vec::new(), undecided: Vec::new(), decided: HashMap::default() }
     }
 
     /// The next record of the log. One that does not decode is the replay's to refuse.
     pub(crate) fn note(&mut self, at: Lsn, record: &RecordRef<'_>) {
         match *record {
             RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } if seq > self.flushed => {
-                self.add(at, None, batch);
+                self.add(at, None, batch, true);
             }
-            RecordRef::Prepared { txn, batch, .. }
-            | RecordRef::RewrittenPrepare { txn, batch, .. }
-            | RecordRef::LargeBatch { txn, batch } => self.add(at, Some(txn), batch),
-            RecordRef::Marker { txn, seq } if seq <= self.flushed => self.forget(txn),
-            RecordRef::Rollback { txn } => self.forget(txn),
+            RecordRef::Prepared { txn, batch, .. } | RecordRef::RewrittenPrepare { txn, batch, .. } => {
+                self.add(at, Some(txn), batch, true);
+            }
+            RecordRef::LargeBatch { txn, batch } => self.add(at, Some(txn), batch, false),
+            RecordRef::Marker { txn, seq } => self.decide(txn, seq > self.flushed),
+            RecordRef::Rollback { txn } => self.decide(txn, false),
             _ => {}
         }
     }
 
-    fn add(&mut self, at: Lsn, txn: Option<u64>, batch: &[u8]) {
-        if txn.is_some_and(|txn| self.over.contains(&txn)) {
-            return;
-        }
+    /// The pointers of a batch; `stands`: a replay takes it without a decision.
+    fn add(&mut self, at: Lsn, txn: Option<u64>, batch: &[u8], stands: bool) {
+        let to = match txn.and_then(|txn| self.decided.get(&txn)).unwrap_or(&stands) {
+            true => &mut self.pointers,
+            false if txn.is_some_and(|txn| self.decided.contains_key(&txn)) => return,
+            false => &mut self.undecided,
+        };
         for entry in BatchReader::new(batch).into_iter().flatten().flatten() {
             let pointer = pointer_of(entry.kind, entry.value).map(<[u8]>::to_vec);
-            self.pointers.extend(pointer.map(|pointer| Noted { at, txn, pointer }));
+            to.extend(pointer.map(|pointer| Noted { at, txn, pointer }));
         }
     }
 
-    /// The transaction is flushed or rolled back. A copy of its batch may follow.
-    fn forget(&mut self, txn: u64) {
-        self.pointers.retain(|noted| noted.txn != Some(txn));
-        self.over.insert(txn);
+    /// The transaction is decided; not `taken`: it is flushed or rolled back. A copy of its batch may follow.
+    fn decide(&mut self, txn: u64, taken: bool) {
+        let (mut of_txn, others) =
+            std::mem::take(&mut self.undecided).into_iter().partition(|noted| noted.txn == Some(txn));
+        self.undecided = others;
+        if taken {
+            self.pointers.append(&mut of_txn);
+        } else {
+            self.pointers.retain(|noted| noted.txn != Some(txn));
+        }
+        self.decided.insert(txn, taken);
     }
 
     /// The place of the first record at or after `durable` with a value that is not whole.
@@ -72,7 +85,10 @@ impl ValueTail {
         if mutant::is(Mutant::TornValueTaken) {
             return Ok(None);
         }
-        for Noted { at, pointer, .. } in self.pointers.iter().filter(|noted| noted.at >= durable) {
+        let mut tail: Vec<&Noted> = self.pointers.iter().filter(|noted| noted.at >= durable).collect();
+        // A large batch was noted where it is decided.
+        tail.sort_by_key(|noted| noted.at);
+        for Noted { at, pointer, .. } in tail {
             match values.verify_record(pointer) {
                 Ok(()) => {}
                 // A file that is missing as a whole is damage: who reads its values is told.
@@ -94,5 +110,53 @@ impl ValueTail {
         }
         let tail = self.pointers.iter().filter(|noted| noted.at >= durable).map(|noted| &noted.pointer[..]);
         values.rewrite(tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::value_pointer::ValuePointer;
+    use crate::types::{CountEffect, Kind};
+    use crate::wal::BatchBuilder;
+
+    /// A batch with one value in file `file`.
+    fn batch(file: u64) -> Vec<u8> {
+        let mut pointer = Vec::new();
+        ValuePointer { file, offset: 64, stored_len: 9, raw_len: 9, crc: 1 }.encode(b"", &mut pointer);
+        let mut body = BatchBuilder::new(Vec::new(), 1);
+        body.group(7, 1);
+        body.entry(Kind::PUT.with_pointer(), CountEffect::Counts, b"k", &pointer);
+        body.finish()
+    }
+
+    /// The files of the pointers that are left after these records, with commits up to 10 in files.
+    fn left(records: &[RecordRef<'_>]) -> Vec<u64> {
+        let mut tail = ValueTail::new(10);
+        for (at, record) in records.iter().enumerate() {
+            tail.note(Lsn(at as u64), record);
+        }
+        let file = |noted: &Noted| ValuePointer::decode(&noted.pointer).expect("a pointer").1.file;
+        tail.pointers.iter().map(file).collect()
+    }
+
+    #[test]
+    fn only_values_of_what_a_replay_takes_are_looked_at() {
+        let (one, two) = (&batch(1)[..], &batch(2)[..]);
+        let large = RecordRef::LargeBatch { txn: 5, batch: one };
+        let prepared = RecordRef::Prepared { txn: 6, xid: b"x", locks: b"", batch: one };
+        let commit = RecordRef::Commit { seq: 11, batch: two };
+        let (flushed, taken) =
+            (|txn| RecordRef::Marker { txn, seq: 10 }, |txn| RecordRef::Marker { txn, seq: 12 });
+        assert_eq!(left(&[RecordRef::Commit { seq: 10, batch: one }, commit]), [2], "flushed");
+        assert_eq!(left(&[large, commit]), [2], "a large batch without a decision is dropped");
+        assert_eq!(left(&[large, commit, taken(5)]), [2, 1]);
+        assert_eq!(left(&[large, commit, flushed(5)]), [2]);
+        assert_eq!(left(&[large, RecordRef::Rollback { txn: 5 }]), []);
+        assert_eq!(left(&[prepared, commit]), [1, 2], "a prepared transaction may still commit");
+        assert_eq!(left(&[prepared, taken(6)]), [1]);
+        assert_eq!(left(&[prepared, flushed(6)]), []);
+        assert_eq!(left(&[prepared, RecordRef::Rollback { txn: 6 }, prepared]), [], "nor a later copy");
+        assert_eq!(left(&[taken(5), large]), [1], "a copy after the decision");
     }
 }
