@@ -54,8 +54,9 @@ def main():
             sys.stdout.flush()
             if status != 0:
                 failed.append(f"{source} (exit status {status})")
-    # Of all crates: with fewer their dependencies have other features, and are built again.
-    if subprocess.run(["cargo", "test", "--workspace", "--doc", "--", *FILTERS], check=False).returncode != 0:
+    # Of all crates: with fewer their dependencies have other features, and are built again. But two are the engine's sources once more.
+    others = ["--exclude", "tidesdb-simulate", "--exclude", "tidesdb-loom"]
+    if subprocess.run(["cargo", "test", "--workspace", "--doc", *others, "--", *FILTERS], check=False).returncode != 0:
         failed.append("examples of the documentation")
     for name in failed:
         print(f"crates: {name}: FAILED", flush=True)
