@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::host::Clock;
 use crate::io::{Advice, Disk, File, OpenMode};
+use crate::table::TableStore;
 
 /// Bytes read and written at once.
 const CHUNK: usize = 1 << 20;
@@ -73,7 +74,7 @@ impl<'a> Copier<'a> {
         let source = self.disk.open(from, OpenMode::Read)?;
         let target = self.disk.open(to, OpenMode::Create)?;
         // Other files have no holes, and are not to get any: the log is written again in place.
-        let keeps_holes = to.extension().is_some_and(|extension| extension == "val");
+        let keeps_holes = TableStore::is_value_file(to);
         let mut unsynced = 0;
         let crc = self.read_through(&*source, len, |at, bytes| {
             match keeps_holes {

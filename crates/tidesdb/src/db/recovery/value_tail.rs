@@ -17,23 +17,28 @@ pub(crate) struct ValueTail {
     /// Commits up to here are in files.
     flushed: Seq,
     pointers: Vec<Noted>,
-    /// Of large batches without a decision so far: without any, a replay drops them.
-    undecided: Vec<Noted>,
+    /// Those of transactions without a decision so far.
+    undecided: HashMap<u64, Vec<Noted>>,
     /// Decided transactions; true: a replay takes their batches.
     decided: HashMap<u64, bool>,
 }
 
 struct Noted {
     at: Lsn,
-    /// The transaction of a batch that another record decides.
-    txn: Option<u64>,
     pointer: Vec<u8>,
+    /// A replay takes it without a decision.
+    stands: bool,
 }
 
 impl ValueTail {
     /// Those of a log whose commits up to `flushed` are in files.
     pub(crate) fn new(flushed: Seq) -> ValueTail {
-        ValueTail { flushed, pointers: Vec::new(), undecided: Vec::new(), decided: HashMap::default() }
+        ValueTail {
+            flushed,
+            pointers: Vec::new(),
+            undecided: HashMap::default(),
+            decided: HashMap::default(),
+        }
     }
 
     /// The next record of the log. One that does not decode is the replay's to refuse.
@@ -54,28 +59,33 @@ impl ValueTail {
 
     /// The pointers of a batch; `stands`: a replay takes it without a decision.
     fn add(&mut self, at: Lsn, txn: Option<u64>, batch: &[u8], stands: bool) {
-        let to = match txn.and_then(|txn| self.decided.get(&txn)).unwrap_or(&stands) {
-            true => &mut self.pointers,
-            false if txn.is_some_and(|txn| self.decided.contains_key(&txn)) => return,
-            false => &mut self.undecided,
+        let to = match txn.map(|txn| (txn, self.decided.get(&txn))) {
+            Some((_, Some(false))) => return,
+            Some((txn, None)) => self.undecided.entry(txn).or_default(),
+            Some((_, Some(true))) | None => &mut self.pointers,
         };
         for entry in BatchReader::new(batch).into_iter().flatten().flatten() {
             let pointer = pointer_of(entry.kind, entry.value).map(<[u8]>::to_vec);
-            to.extend(pointer.map(|pointer| Noted { at, txn, pointer }));
+            to.extend(pointer.map(|pointer| Noted { at, pointer, stands }));
         }
     }
 
     /// The transaction is decided; not `taken`: it is flushed or rolled back. A copy of its batch may follow.
     fn decide(&mut self, txn: u64, taken: bool) {
-        let (mut of_txn, others) =
-            std::mem::take(&mut self.undecided).into_iter().partition(|noted| noted.txn == Some(txn));
-        self.undecided = others;
+        let of_txn = self.undecided.remove(&txn).unwrap_or_default();
         if taken {
-            self.pointers.append(&mut of_txn);
-        } else {
-            self.pointers.retain(|noted| noted.txn != Some(txn));
+            self.pointers.extend(of_txn);
         }
         self.decided.insert(txn, taken);
+    }
+
+    /// What a replay takes of the records at or after `from`, in the log's order.
+    fn taken(&self, from: Lsn) -> Vec<&Noted> {
+        let standing = self.undecided.values().flatten().filter(|noted| noted.stands);
+        let mut taken: Vec<&Noted> =
+            self.pointers.iter().chain(standing).filter(|noted| noted.at >= from).collect();
+        taken.sort_by_key(|noted| noted.at);
+        taken
     }
 
     /// The place of the first record at or after `durable` with a value that is not whole.
@@ -85,10 +95,7 @@ impl ValueTail {
         if mutant::is(Mutant::TornValueTaken) {
             return Ok(None);
         }
-        let mut tail: Vec<&Noted> = self.pointers.iter().filter(|noted| noted.at >= durable).collect();
-        // A large batch was noted where it is decided.
-        tail.sort_by_key(|noted| noted.at);
-        for Noted { at, pointer, .. } in tail {
+        for Noted { at, pointer, .. } in self.taken(durable) {
             match values.verify_record(pointer) {
                 Ok(()) => {}
                 // A file that is missing as a whole is damage: who reads its values is told.
@@ -108,8 +115,7 @@ impl ValueTail {
         if mutant::is(Mutant::ValueNotRewritten) {
             return Ok(());
         }
-        let tail = self.pointers.iter().filter(|noted| noted.at >= durable).map(|noted| &noted.pointer[..]);
-        values.rewrite(tail)
+        values.rewrite(self.taken(durable).iter().map(|noted| &noted.pointer[..]))
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
             tail.note(Lsn(at as u64), record);
         }
         let file = |noted: &Noted| ValuePointer::decode(&noted.pointer).expect("a pointer").1.file;
-        tail.pointers.iter().map(file).collect()
+        tail.taken(Lsn(0)).into_iter().map(file).collect()
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
             (|txn| RecordRef::Marker { txn, seq: 10 }, |txn| RecordRef::Marker { txn, seq: 12 });
         assert_eq!(left(&[RecordRef::Commit { seq: 10, batch: one }, commit]), [2], "flushed");
         assert_eq!(left(&[large, commit]), [2], "a large batch without a decision is dropped");
-        assert_eq!(left(&[large, commit, taken(5)]), [2, 1]);
+        assert_eq!(left(&[large, commit, taken(5)]), [1, 2]);
         assert_eq!(left(&[large, commit, flushed(5)]), [2]);
         assert_eq!(left(&[large, RecordRef::Rollback { txn: 5 }]), []);
         assert_eq!(left(&[prepared, commit]), [1, 2], "a prepared transaction may still commit");
