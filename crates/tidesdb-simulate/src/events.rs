@@ -189,6 +189,7 @@ const ENGINE: &[&str] = &[
     "table: file opened past the page cache",
     "table: shared opening",
     "values: files without holds",
+    "values: moved out of entries",
     "values: new file",
     "values: space given back",
 ];

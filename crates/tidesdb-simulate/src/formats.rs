@@ -86,18 +86,31 @@ fn files(disk: &FaultyDisk, extension: &str, part: fn(u64) -> Range<u64>) -> Vec
     paths.into_iter().filter_map(|path| Some((path.clone(), disk.part(&path, part)?))).collect()
 }
 
-/// The version of the manifest in force. No table and no segment of the log may have a higher one.
-pub fn check(disk: &FaultyDisk, dir: &Path) -> Result<u32, String> {
+/// The bytes of the manifest in force.
+fn manifest(disk: &FaultyDisk, dir: &Path) -> Result<Vec<u8>, String> {
     let read = |name: &str| disk.contents(&dir.join(name)).ok_or_else(|| format!("there is no {name}"));
     let current = String::from_utf8_lossy(&read("CURRENT")?).into_owned();
-    let manifest = number_at(&read(current.split(' ').next().unwrap_or_default())?, 8);
+    read(current.split(' ').next().unwrap_or_default())
+}
+
+/// True if the manifest in force has the wish of a store with a family with a threshold.
+pub fn asks_for_two(disk: &FaultyDisk, dir: &Path) -> Result<bool, String> {
+    let wish = b"next_format";
+    Ok(manifest(disk, dir)?.windows(wish.len()).any(|bytes| bytes == wish))
+}
+
+/// The version of the manifest in force. No table and no segment of the log may have a higher one.
+pub fn check(disk: &FaultyDisk, dir: &Path) -> Result<u32, String> {
+    let manifest = number_at(&manifest(disk, dir)?, 8);
     let above = |(path, version): (PathBuf, u32)| match version > manifest {
         true => Err(format!("{} has version {version}, the manifest {manifest}", path.display())),
         false => Ok(()),
     };
     let tables = files(disk, "sst", footer).into_iter().filter(|(_, bytes)| is_footer(bytes));
     let log = files(disk, "wal", header).into_iter().filter(|(_, bytes)| bytes.starts_with(b"TIDESWAL"));
-    tables.chain(log).map(|(path, bytes)| (path, number_at(&bytes, 8))).try_for_each(above)?;
+    // A restored store next to this one may be in another version.
+    let own = tables.chain(log).filter(|(path, _)| path.starts_with(dir));
+    own.map(|(path, bytes)| (path, number_at(&bytes, 8))).try_for_each(above)?;
     Ok(manifest)
 }
 

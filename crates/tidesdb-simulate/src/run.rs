@@ -103,19 +103,23 @@ impl Program {
 
     /// Not the first opening.
     fn open(&self, disk: &FaultyDisk) -> Result<Arc<Db>, String> {
+        let asked = formats::asks_for_two(disk, Path::new(DIR))?;
         let opened = self.open_with(disk, &Arc::new(Faults::none()), self.formats().later());
         let db = opened.map_err(|error| format!("the store does not open: {error}"))?;
         self.check_formats(disk)?;
-        Ok(db)
+        match asked && db.format() != FormatVersion::Two {
+            true => Err("the store has asked for version 2 of its formats, and is not in it".into()),
+            false => Ok(db),
+        }
     }
 
-    /// The store is in the version asked for by its openings, and stays in it.
+    /// The store is in the version asked for by its openings, or by a family with a threshold, and stays in it.
     fn check_formats(&self, disk: &FaultyDisk) -> Result<(), String> {
         let (found, expected) = (formats::check(disk, Path::new(DIR))?, self.formats().reached().number());
-        match found == expected {
-            true => Ok(()),
-            false => Err(format!("the store's formats have version {found}, must have {expected}")),
+        if found == expected || (found == 2 && formats::asks_for_two(disk, Path::new(DIR))?) {
+            return Ok(());
         }
+        Err(format!("the store's formats have version {found}, must have {expected}"))
     }
 
     fn life(&self) -> Result<(), String> {

@@ -222,6 +222,8 @@ pub struct Options {
     /// Least version of the formats of the store's files. A store moves to it when it is opened for writing, and
     /// never back. Value files ([`FamilyOptions::value_threshold`]) need version 2.
     pub least_format: FormatVersion,
+    /// The same for a store that this opening makes: an older build cannot be in need of it.
+    pub new_format: FormatVersion,
 }
 
 impl Options {
@@ -282,6 +284,7 @@ impl Default for Options {
             log: None,
             family_label: None,
             least_format: FormatVersion::One,
+            new_format: FormatVersion::One,
         }
     }
 }
@@ -322,8 +325,8 @@ pub struct FamilyOptions {
     pub sync_interval_us: u64,
     /// Values of at least so many bytes are written once, to a value file, and their entries have a pointer; 0: none are.
     /// Below 4 KiB pointers cost more than they save. A value file goes when none of its values is needed any more, and
-    /// not before: overwrites at random places take space. A store of format version 1 keeps all values in their entries
-    /// ([`Options::least_format`]). After RocksDB's `min_blob_size`.
+    /// not before: overwrites at random places take space. A store of format version 1 keeps all values in their entries;
+    /// with a threshold it moves to version 2 when it is opened next. After RocksDB's `min_blob_size`.
     pub value_threshold: u32,
 }
 

@@ -86,6 +86,11 @@ pub(crate) fn pointer_of(kind: Kind, stored: &[u8]) -> Option<&[u8]> {
     kind.has_pointer().then(|| after_expiry(kind, stored))
 }
 
+/// The time of expiry of a stored value, as bytes, and the value, or its pointer.
+pub(crate) fn expiry_and_value(kind: Kind, stored: &[u8]) -> (&[u8], &[u8]) {
+    stored.split_at(stored.len() - after_expiry(kind, stored).len())
+}
+
 /// A stored value without the time of expiry.
 #[inline]
 fn after_expiry(kind: Kind, stored: &[u8]) -> &[u8] {

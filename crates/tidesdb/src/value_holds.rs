@@ -2,7 +2,7 @@
 //! the files that their entries point into.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::types::FileNo;
@@ -12,26 +12,21 @@ pub struct ValueFile {
     number: FileNo,
     /// Values whose place is reserved, and that are not whole yet.
     writes: AtomicU32,
-    /// A value was written in this life.
-    is_new: AtomicBool,
-    /// Bytes that its values take, as of the last look; the largest number before the first.
+    /// Bytes that it takes: as found on disk, what was written since, and less as holes were made.
     taken: AtomicU64,
+    /// The same of all files of the store.
+    of_all: Arc<AtomicU64>,
 }
 
 impl ValueFile {
-    /// A file that the manifest names.
-    pub fn new(number: FileNo) -> Arc<ValueFile> {
-        Arc::new(ValueFile {
-            number,
-            writes: AtomicU32::new(0),
-            is_new: AtomicBool::new(false),
-            taken: AtomicU64::new(u64::MAX),
-        })
+    /// A file that the manifest names, of a store whose files take `of_all` bytes.
+    pub fn new(number: FileNo, of_all: &Arc<AtomicU64>) -> Arc<ValueFile> {
+        let (writes, taken) = (AtomicU32::new(0), AtomicU64::new(0));
+        Arc::new(ValueFile { number, writes, taken, of_all: Arc::clone(of_all) })
     }
 
-    /// A value is being written until the returned guard is dropped.
+    /// Values are being written until the returned guard is dropped.
     pub fn begin_write(self: &Arc<Self>) -> ValueWrite {
-        self.is_new.store(true, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::SeqCst);
         ValueWrite(Arc::clone(self))
     }
@@ -41,24 +36,33 @@ impl ValueFile {
         self.writes.load(Ordering::SeqCst) > 0
     }
 
-    /// True if values were written to it in this life of the store: it has no holes of an earlier one.
-    pub fn is_new(&self) -> bool {
-        self.is_new.load(Ordering::Relaxed)
+    /// It takes so many bytes more.
+    pub fn add_taken(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.of_all.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The space of all values but of `bytes` is given back.
-    pub fn note_freed(&self, bytes: u64) {
-        self.taken.store(bytes, Ordering::Relaxed);
+    /// It takes so many bytes.
+    pub fn set_taken(&self, bytes: u64) {
+        let before = self.taken.swap(bytes, Ordering::Relaxed);
+        // Wraps around where it is less.
+        self.of_all.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Bytes that its values take, as of the last [`ValueFile::note_freed`]; `None` before the first.
-    pub fn taken(&self) -> Option<u64> {
-        Some(self.taken.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
+    /// Bytes that it takes, about.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// The file's number.
     pub fn number(&self) -> FileNo {
         self.number
+    }
+}
+
+impl Drop for ValueFile {
+    fn drop(&mut self) {
+        self.set_taken(0);
     }
 }
 

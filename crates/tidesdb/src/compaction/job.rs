@@ -7,10 +7,12 @@ use crate::error::{Error, Result};
 use crate::flush::table_files::{TableFiles, TableRules};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
-use crate::options::FamilyOptions;
+use crate::options::{FamilyOptions, FormatVersion};
 use crate::sync::note;
 use crate::table::SsTableOptions;
-use crate::types::{Entry, FamilyId, FileNo};
+use crate::types::{Entry, FamilyId, FileNo, Pieces};
+use crate::value_holds::ValueHolds;
+use crate::values::{MovedValues, NewFiles, Separation};
 use crate::version::{
     mirror, Edit, FamilyLevels, FileUse, Level, LevelVersionIterator, NewFile, NewTable, TableHandle,
     VersionSet,
@@ -34,6 +36,8 @@ pub struct JobContext<'a> {
     pub pace: &'a dyn Fn(u64),
     /// See [`large_table_bound`](crate::flush::large_table_bound).
     pub large_table: u64,
+    /// Makes value files, for values that are long by now; `None`: none leaves its entry.
+    pub new_value_files: Option<&'a dyn NewFiles>,
 }
 
 impl JobContext<'_> {
@@ -43,6 +47,12 @@ impl JobContext<'_> {
         }
         (self.pace)(bytes);
         Ok(())
+    }
+
+    /// The separation of a family's values on their way.
+    fn separation(&self, options: &FamilyOptions) -> Option<Separation<'_>> {
+        let new = self.new_value_files.filter(|_| self.versions.format() == FormatVersion::Two)?;
+        Separation::of_family(self.versions.values(), options, new)
     }
 
     fn sync_dir(&self) -> Result<()> {
@@ -64,6 +74,9 @@ pub struct Compacted {
     pub bytes_read: u64,
     /// Bytes of the tables written.
     pub bytes_written: u64,
+    /// Holds on the value files that it has made, until the outputs have theirs.
+    #[allow(dead_code, reason = "held and not read")]
+    pub values: ValueHolds,
 }
 
 /// A level's end that is kept apart has this part of a full output: a thirty-second, a megabyte.
@@ -130,9 +143,12 @@ pub fn compact(
         writing: None,
         files: Vec::new(),
         tables: Vec::new(),
+        separation: context.separation(options),
+        moved: MovedValues::default(),
     };
     done.counts = rewrite(&mut MergingVersionIterator::new(iterators), context.live, &mut outputs)?;
     outputs.end_table()?;
+    done.values = outputs.moved.finish()?;
     if !outputs.tables.is_empty() {
         context.sync_dir()?;
     }
@@ -269,6 +285,8 @@ struct Outputs<'a> {
     writing: Option<TableOutput>,
     files: Vec<FileNo>,
     tables: Vec<(FileNo, crate::table::SsTableMeta)>,
+    separation: Option<Separation<'a>>,
+    moved: MovedValues,
 }
 
 impl Outputs<'_> {
@@ -328,9 +346,12 @@ impl Rewrite for Outputs<'_> {
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
-        match &mut self.writing {
-            Some(output) => output.writer.add(key, entry),
-            None => Ok(()),
+        let Some(TableOutput { writer, .. }) = &mut self.writing else { return Ok(()) };
+        match &self.separation {
+            Some(separation) => {
+                separation.add(writer, (self.family, key), entry, Pieces::default(), &mut self.moved)
+            }
+            None => writer.add(key, entry),
         }
     }
 

@@ -6,6 +6,9 @@
 //! `base_level_size` (or 4 times level 0). Level 0 is merged into the base level, past the empty levels
 //! between. A small family therefore has only level 0 and the bottom.
 //!
+//! Sizes of levels count the values in value files, too: an overwritten value lives until a merge meets both of its
+//! entries, so the space of dead ones is that of a tree with its values inside. What a merge costs counts tables alone.
+//!
 //! Candidates in order of their score: level 0 (runs against the trigger, or bytes against `base_level_size`;
 //! earlier if merging is cheap), then each level above its target, file by file after a cursor. After those
 //! come tables dense in tombstones, tables with many dead versions, and tables with half of their entries
@@ -47,6 +50,9 @@ const BASE_LEVEL0_FACTOR: u64 = 4;
 /// larger overlap would make the next merge that expensive at once. After LevelDB's grandparent limit.
 pub const GRANDPARENT_FACTOR: u64 = 10;
 
+/// Values of level 0 are merged down once they have this part of the bytes of those below.
+const HIDDEN_PARTS: u64 = 8;
+
 /// Score added where writers stop with the next run: before the fullest level of any family.
 const ALMOST_STOPPED: u64 = 1_000_000_000;
 
@@ -60,6 +66,8 @@ pub struct TableShape<'a> {
     pub file: FileNo,
     /// Bytes of the table.
     pub len: u64,
+    /// Bytes of its values in value files.
+    pub value_len: u64,
     /// Bytes of its file.
     pub file_len: u64,
     /// Least key.
@@ -257,6 +265,7 @@ impl<'a> FamilyShape<'a> {
             TableShape {
                 file: run.file.number(),
                 len: meta.len,
+                value_len: meta.values.iter().map(|of| of.bytes).sum(),
                 file_len: run.file.len(),
                 min_key: &meta.min_key,
                 max_key: &meta.max_key,
@@ -301,10 +310,10 @@ impl<'a> FamilyShape<'a> {
     pub fn targets(&self, bounds: &Bounds) -> Targets {
         let deepest = self.levels.len() as u8;
         let bottom = BOTTOM.max(bounds.min_levels).max(deepest);
-        let largest = (1..=bottom).map(|level| bytes(self.level(level))).max().unwrap_or(0);
+        let largest = (1..=bottom).map(|level| weight(self.level(level))).max().unwrap_or(0);
         let first_used = (1..=bottom).find(|&level| !self.level(level).is_empty()).unwrap_or(bottom);
         let highest_base = first_used.min(bottom + 1 - bounds.min_levels);
-        let base_size = bounds.base_level_size.max(bytes(&self.l0) * BASE_LEVEL0_FACTOR);
+        let base_size = bounds.base_level_size.max(weight(&self.l0) * BASE_LEVEL0_FACTOR);
         let mut targets = vec![0; bottom as usize + 1];
         let mut base = bottom;
         targets[base as usize] = largest.max(bounds.base_level_size);
@@ -320,9 +329,14 @@ fn bytes(runs: &[TableShape<'_>]) -> u64 {
     runs.iter().map(|run| run.len).sum()
 }
 
-/// Bytes of the tables not held by a running job.
-fn free_bytes(runs: &[TableShape<'_>]) -> u64 {
-    runs.iter().filter(|run| !run.busy).map(|run| run.len).sum()
+/// Bytes of tables and of their values in value files.
+fn weight(runs: &[TableShape<'_>]) -> u64 {
+    runs.iter().map(|run| run.len + run.value_len).sum()
+}
+
+/// The same of the tables not held by a running job.
+fn free_weight(runs: &[TableShape<'_>]) -> u64 {
+    runs.iter().filter(|run| !run.busy).map(|run| run.len + run.value_len).sum()
 }
 
 /// The most urgent compaction of a family, if one is due.
@@ -333,7 +347,7 @@ pub fn pick(shape: &FamilyShape<'_>, bounds: &Bounds) -> Option<Task> {
     let targets = shape.targets(bounds);
     let mut scores = vec![(level0_score(shape, bounds, &targets), 0)];
     for level in targets.base..targets.bottom {
-        scores.push((free_bytes(shape.level(level)) * 1000 / targets.bytes[level as usize], level));
+        scores.push((free_weight(shape.level(level)) * 1000 / targets.bytes[level as usize], level));
     }
     scores.retain(|(score, level)| *score > 1000 || (*score == 1000 && *level == 0));
     scores.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
@@ -360,9 +374,10 @@ fn oldest_free<'s, 'a>(shape: &'s FamilyShape<'a>) -> &'s [TableShape<'a>] {
 fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> u64 {
     let free: Vec<_> = shape.l0.iter().filter(|run| !run.busy).cloned().collect();
     let by_runs = free.len() as u64 * 1000 / bounds.trigger;
-    let by_bytes = if free.len() > 1 { bytes(&free) * 1000 / bounds.base_level_size } else { 0 };
+    let by_bytes = if free.len() > 1 { weight(&free) * 1000 / bounds.base_level_size } else { 0 };
+    let by_values = if free.len() > 1 { values_score(shape, bounds, &free) } else { 0 };
     let almost = shape.l0.len() as u64 + 1 >= bounds.stop && free.len() > 1;
-    let score = by_runs.max(by_bytes) + if almost { ALMOST_STOPPED } else { 0 };
+    let score = by_runs.max(by_bytes).max(by_values) + if almost { ALMOST_STOPPED } else { 0 };
     if score < 1000 && free.len() > 1 {
         if let Some((min, max)) = key_range(&free) {
             let overlap = bytes(shape.overlapping(targets.base, min, max));
@@ -374,6 +389,15 @@ fn level0_score(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets) -> 
     score
 }
 
+/// Values of level 0 against those below: they may hide as many dead ones.
+fn values_score(shape: &FamilyShape<'_>, bounds: &Bounds, free: &[TableShape<'_>]) -> u64 {
+    let values = |runs: &[TableShape<'_>]| runs.iter().map(|run| run.value_len).sum::<u64>();
+    // The tables count, too: a merge of few long values must not rewrite many short ones.
+    let below: u64 = shape.levels.iter().map(|level| weight(level)).sum();
+    let most = (below / HIDDEN_PARTS).max(bounds.base_level_size / HIDDEN_PARTS);
+    values(free) * 1000 / most.max(1)
+}
+
 fn key_range<'a>(runs: &[TableShape<'a>]) -> Option<(&'a [u8], &'a [u8])> {
     Some((runs.iter().map(|run| run.min_key).min()?, runs.iter().map(|run| run.max_key).max()?))
 }
@@ -382,9 +406,9 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
     let runs = oldest_free(shape);
     if runs.len() as u64 >= bounds.trigger.min(2) {
         let (min, max) = key_range(runs)?;
-        let overlap = bytes(shape.overlapping(targets.base, min, max));
-        let small = runs.iter().all(|run| run.len < bounds.small_run);
-        if small && runs.len() > 1 && overlap > bytes(runs) * SMALL_RUN_OVERLAP {
+        let overlap = weight(shape.overlapping(targets.base, min, max));
+        let small = runs.iter().all(|run| run.len + run.value_len < bounds.small_run);
+        if small && runs.len() > 1 && overlap > weight(runs) * SMALL_RUN_OVERLAP {
             return Some(within_level0(runs, Reason::Level0Small, score));
         }
         let task = downwards(shape, bounds, targets, Reason::Level0, score, 0, runs);
@@ -649,18 +673,20 @@ fn in_place(
 /// and for the write controller.
 pub fn debt(shape: &FamilyShape<'_>, bounds: &Bounds) -> u64 {
     let targets = shape.targets(bounds);
-    let mut debt = 0;
-    let mut incoming = 0;
+    let part = |bytes: u64, of: u64, all: u64| (bytes as u128 * of as u128 / all.max(1) as u128) as u64;
+    // Targets count values; a merge reads tables alone.
+    let (mut debt, mut incoming, mut incoming_weight) = (0, 0, 0);
     if shape.l0.len() as u64 >= bounds.trigger.max(2) {
-        incoming = bytes(&shape.l0);
+        (incoming, incoming_weight) = (bytes(&shape.l0), weight(&shape.l0));
         debt += incoming + bytes(shape.level(targets.base));
     }
     for level in targets.base..targets.bottom {
-        let held = bytes(shape.level(level)) + incoming;
-        incoming = held.saturating_sub(targets.bytes[level as usize]);
-        if incoming > 0 {
-            let below = bytes(shape.level(level + 1));
-            debt += incoming + (below as u128 * incoming as u128 / held.max(1) as u128) as u64;
+        let runs = shape.level(level);
+        let (held, held_weight) = (bytes(runs) + incoming, weight(runs) + incoming_weight);
+        incoming_weight = held_weight.saturating_sub(targets.bytes[level as usize]);
+        incoming = part(held, incoming_weight, held_weight);
+        if incoming_weight > 0 {
+            debt += incoming + part(bytes(shape.level(level + 1)), incoming_weight, held_weight);
         }
     }
     debt

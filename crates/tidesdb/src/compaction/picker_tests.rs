@@ -29,7 +29,7 @@ fn bounds() -> Bounds {
 }
 
 /// A shape from lines such as `L0 9:a-f=30 8:b-c=2!`: file, least and greatest key, bytes. Suffixes: `!` held
-/// by a job, `t5` tombstones, `v50` dead versions, `e60` entries expiring from second 50 to 150, `s` for a
+/// by a job, `w20` bytes of values in value files, `t5` tombstones, `v50` dead versions, `e60` entries expiring from second 50 to 150, `s` for a
 /// place in a much longer file. Further lines: `cursor L5 m`, `output L6 a-f`. Each table has 100 entries.
 fn shape(text: &str) -> FamilyShape<'_> {
     let mut shape = FamilyShape::default();
@@ -65,6 +65,7 @@ fn shape(text: &str) -> FamilyShape<'_> {
                     TableShape {
                         file: file.parse().unwrap(),
                         len,
+                        value_len: number('w').unwrap_or(0),
                         file_len: if flags.contains('s') { len * 10 } else { len },
                         min_key: min.as_bytes(),
                         max_key: max.as_bytes(),
@@ -149,6 +150,38 @@ fn level_0() {
                 Level0 1000: merge L0 [4, 3, 2, 1] to L6 [a..n]
         "#]],
     );
+}
+
+/// Values count in the sizes of levels, and the bytes of tables alone in what a merge costs.
+#[test]
+fn values_in_value_files() {
+    check(
+        &bounds(),
+        &[
+            // An eighth of the values below, and of the base level's size.
+            "L0 2:a-f=1w10 1:a-f=1w5\nL6 3:a-z=20w80",
+            "L0 2:a-f=1w6 1:a-f=1w5\nL6 3:a-z=20w80",
+            "L0 2:a-f=1w10 1:a-f=1w5\nL6 3:a-z=20w480",
+            // One run hides no more than a flush.
+            "L0 1:a-f=1w50\nL6 3:a-z=20w80",
+            // A level that is full of values.
+            "L0 1:a-f=1\nL5 2:a-f=5w200\nL6 3:a-k=20w900 4:l-z=20w900",
+        ],
+        expect![[r#"
+            L0 2:a-f=1w10 1:a-f=1w5 | L6 3:a-z=20w80
+                Level0 1250: merge L0 [2, 1] with L6 [3] to L6 [a..z]
+            L0 2:a-f=1w6 1:a-f=1w5 | L6 3:a-z=20w80
+                nothing
+            L0 2:a-f=1w10 1:a-f=1w5 | L6 3:a-z=20w480
+                Level0 1000: merge L0 [2, 1] to L5 [a..f]
+            L0 1:a-f=1w50 | L6 3:a-z=20w80
+                nothing
+            L0 1:a-f=1 | L5 2:a-f=5w200 | L6 3:a-k=20w900 4:l-z=20w900
+                LevelFull 1114: merge L5 [2] with L6 [3] to L6 [a..k]
+        "#]],
+    );
+    let full = shape("L0 1:a-f=1\nL5 2:a-f=5w200\nL6 3:a-k=20w900 4:l-z=20w900");
+    assert!(debt(&full, &bounds()) < 20, "a part of the tables: {}", debt(&full, &bounds()));
 }
 
 /// Both are due, and the level below is the fuller one.
@@ -414,6 +447,7 @@ impl Sim {
         TableShape {
             file: self.file,
             len: self.entries * 10,
+            value_len: 0,
             file_len: self.entries * 10,
             min_key: &self.min,
             max_key: &self.max,

@@ -176,6 +176,7 @@ impl TestStore {
             stop: &|| self.stop.load(Ordering::Relaxed),
             pace: &|_| (),
             large_table: large_table_bound(&self.options),
+            new_value_files: None,
         })
     }
 

@@ -30,18 +30,46 @@ const MOST_VALUES: u64 = 1 << 20;
 /// In the place of the time of the next look: one is under way.
 const UNDER_WAY: u64 = u64::MAX;
 
-/// A pause is at least so many times as long as the look before it.
-const PAUSES_PER_LOOK: u64 = 4;
+/// A pause is at least so many times as long as the look before it, where at most so many per cent of what tables need could be
+/// given back; else it is over at once.
+const PAUSES_PER_LOOK: [(u64, u64); 2] = [(25, 4), (50, 1)];
+
+/// When dead values are looked for, in microseconds of the disk's clock.
+#[derive(Debug)]
+pub(crate) struct LookTimes {
+    /// The next look where nothing else is due; `UNDER_WAY`.
+    due_at: AtomicU64,
+    /// The next look at the earliest: as soon as many values were written since the last one.
+    earliest: AtomicU64,
+    /// Bytes of values written before the last look.
+    written: AtomicU64,
+    /// What could be given back at the last look, in per cent of what tables need.
+    excess: AtomicU64,
+}
+
+impl LookTimes {
+    /// A look is due at `now`.
+    pub(crate) fn new(now: u64) -> LookTimes {
+        LookTimes {
+            due_at: AtomicU64::new(now),
+            earliest: AtomicU64::new(now),
+            written: AtomicU64::new(0),
+            excess: AtomicU64::new(0),
+        }
+    }
+}
 
 /// Says when the next look comes, once it is dropped.
 struct NextLook<'a> {
-    due_at: &'a AtomicU64,
+    times: &'a LookTimes,
     at: u64,
+    earliest: u64,
 }
 
 impl Drop for NextLook<'_> {
     fn drop(&mut self) {
-        self.due_at.store(self.at, Relaxed);
+        self.times.earliest.store(self.earliest, Relaxed);
+        self.times.due_at.store(self.at, Relaxed);
     }
 }
 
@@ -57,10 +85,10 @@ enum Look {
 }
 
 /// A value file that tables of a version point into.
-struct FileUse {
-    needed: ValueUse,
+pub(crate) struct FileUse {
+    pub needed: ValueUse,
     /// Tables with a hold on the file.
-    tables: usize,
+    pub tables: usize,
 }
 
 /// The tables of a version with values outside.
@@ -78,7 +106,7 @@ fn tables_of<'v>(
 }
 
 /// The value files of a version's tables.
-fn uses_of(version: &Version) -> BTreeMap<FileNo, FileUse> {
+pub(crate) fn uses_of(version: &Version) -> BTreeMap<FileNo, FileUse> {
     let mut uses: BTreeMap<FileNo, FileUse> = BTreeMap::new();
     for (_, table) in tables_with_values(version) {
         let of_file = |file| FileUse { needed: ValueUse { file, values: 0, bytes: 0 }, tables: 0 };
@@ -98,16 +126,22 @@ impl Maintenance {
     /// Gives dead values' space back if it is time to look and there is enough of it. For a compaction thread, `idle` without a merge
     /// that is due. A failure is told in the log: nothing but space depends on it.
     pub(crate) fn collect_values_in_time(&self, idle: bool) {
-        let now = self.store.now_micros();
-        let due = self.values_due_at.load(Relaxed);
-        if now < due.saturating_add(if idle { 0 } else { LATE_US }) {
+        let (now, times, values) = (self.store.now_micros(), &self.looks, self.store.versions.values());
+        let (due, written) = (times.due_at.load(Relaxed), values.statement_bytes());
+        let since = written.saturating_sub(times.written.load(Relaxed));
+        // Half a memtable's values: the look after each flush finds those that it shows to be dead.
+        let is_urgent =
+            due != UNDER_WAY && since >= values.most_unflushed() / 2 && now >= times.earliest.load(Relaxed);
+        if !is_urgent && now < due.saturating_add(if idle { 0 } else { LATE_US }) {
             return;
         }
-        if self.values_due_at.compare_exchange(due, UNDER_WAY, Relaxed, Relaxed).is_err() {
+        if times.due_at.compare_exchange(due, UNDER_WAY, Relaxed, Relaxed).is_err() {
             return;
         }
+        times.written.store(written, Relaxed);
         // A look that panics is followed by another, too.
-        let mut next = NextLook { due_at: &self.values_due_at, at: now + PAUSE_AFTER_ERROR_US };
+        let later = now + PAUSE_AFTER_ERROR_US;
+        let mut next = NextLook { times, at: later, earliest: later };
         let pause = match self.look_for_values() {
             Ok(Look::Nothing) => PAUSE_US,
             Ok(Look::Freed(bytes)) if bytes > 0 => PAUSE_US,
@@ -122,7 +156,17 @@ impl Maintenance {
         };
         // Most of the time is for merges.
         let ended = self.store.now_micros();
-        next.at = ended + pause.max(PAUSES_PER_LOOK * ended.saturating_sub(now));
+        let excess = times.excess.load(Relaxed);
+        let pauses =
+            PAUSES_PER_LOOK.iter().find(|(most, _)| excess <= *most).map_or(0, |(_, pauses)| *pauses);
+        let least = pauses * ended.saturating_sub(now);
+        next.at = ended + pause.max(least);
+        // Where nothing came back, writes hasten the next look less.
+        next.earliest = match pause {
+            PAUSE_AFTER_ERROR_US => next.at,
+            PAUSE_OF_HELD_US => ended + least.max(PAUSE_US),
+            _ => ended + least,
+        };
     }
 
     /// Gives the space of dead values back in the files with the most of them, and returns the bytes.
@@ -141,13 +185,21 @@ impl Maintenance {
         }
         let version = self.store.versions.current();
         let mut uses = uses_of(&version);
-        let dead = self.leave_files_with_enough(&mut uses);
-        let read: u64 = tables_of(&version, &uses).map(|(_, table)| table.meta().len).sum();
-        // The simulation's values are hardly longer than their entries.
-        if uses.is_empty() || (read > dead && !cfg!(simulation)) {
+        let needed: u64 = uses.values().map(|of| of.needed.bytes).sum();
+        let worth = self.leave_files_with_enough(&mut uses);
+        if worth.is_empty() {
+            self.looks.excess.store(0, Relaxed);
             return Ok(Look::Nothing);
         }
         self.leave_files_of_tables_alone(&version, &mut uses);
+        let dead: u64 =
+            worth.iter().filter(|(_, number)| uses.contains_key(number)).map(|(dead, _)| dead).sum();
+        self.looks.excess.store(dead.saturating_mul(100) / needed.max(1), Relaxed);
+        let read: u64 = tables_of(&version, &uses).map(|(_, table)| table.meta().len).sum();
+        // The simulation's values are hardly longer than their entries.
+        if read > dead && !uses.is_empty() && !cfg!(simulation) {
+            return Ok(Look::Nothing);
+        }
         drop(version);
         if uses.is_empty() {
             return Ok(Look::Held);
@@ -168,8 +220,8 @@ impl Maintenance {
         self.free_values(&version, &uses).map(Look::Freed)
     }
 
-    /// Leaves the files with the most to give back, and returns its bytes.
-    fn leave_files_with_enough(&self, uses: &mut BTreeMap<FileNo, FileUse>) -> u64 {
+    /// Leaves the files with the most to give back, and returns the bytes of each.
+    fn leave_files_with_enough(&self, uses: &mut BTreeMap<FileNo, FileUse>) -> Vec<(u64, FileNo)> {
         let values = self.store.versions.values();
         let mut files: Vec<(u64, FileNo)> = Vec::new();
         for (&number, of) in &*uses {
@@ -187,7 +239,7 @@ impl Maintenance {
         });
         let within: BTreeSet<FileNo> = files.iter().map(|(_, number)| *number).collect();
         uses.retain(|number, _| within.contains(number));
-        files.iter().map(|(dead, _)| dead).sum()
+        files
     }
 
     /// Leaves the files that nobody holds but tables of this version, if it is the current one.
@@ -246,6 +298,7 @@ impl Maintenance {
                 Err(error) => failure = Some(error),
             }
         }
+        self.store.stats.value_bytes_freed.fetch_add(freed, Relaxed);
         if files > 0 {
             let what = format!("gave {freed} bytes of dead values back, of {files} files");
             self.store.log(LogLevel::Info, &what);

@@ -13,7 +13,7 @@ use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::flush::large_table_bound;
 use crate::host::HashSet;
-use crate::options::{FamilyOptions, LogLevel};
+use crate::options::{FamilyOptions, FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::sync::stage;
 use crate::types::{FamilyId, FileNo, MemtableId};
@@ -84,6 +84,7 @@ impl Maintenance {
             stop: &stop,
             pace: &pace,
             large_table: large_table_bound(&self.store.options_now()),
+            new_value_files: Some(&*self.store),
         });
         if let Ok(done) = &mut result {
             self.store.stats.merge_times.add(self.store.env.clock.elapsed(begun));
@@ -284,6 +285,19 @@ impl Maintenance {
         last_level(&version, family).filter(is_superseded).map(|table| table.file.number()).collect()
     }
 
+    /// Files of the family's last level with values that are long by now, in their entries.
+    fn tables_with_long_values(&self, family: &Family) -> HashSet<FileNo> {
+        let (version, threshold) = (self.store.versions.current(), u64::from(family.value_threshold()));
+        if threshold == 0 || self.store.versions.format() != FormatVersion::Two {
+            return HashSet::default();
+        }
+        let has_long = |table: &&TableHandle| {
+            let meta = table.meta();
+            meta.values.is_empty() && meta.raw_bytes / meta.entries.max(1) >= threshold
+        };
+        last_level(&version, family).filter(has_long).map(|table| table.file.number()).collect()
+    }
+
     /// Merges all present runs of a family into its last level. Rewrites tables there with expired or superseded
     /// entries, and tables written under other options. An interruption keeps the merges done so far.
     pub(crate) fn compact_family(&self, family: &Family, interrupted: &dyn Fn() -> bool) -> Result<()> {
@@ -293,8 +307,9 @@ impl Maintenance {
         let newest = version.family(family.id()).and_then(|levels| levels.l0.first());
         let upto = newest.map_or(0, |run| run.generation);
         drop(version);
-        // Once: what the merges below leave, a snapshot needs.
-        let superseded = self.superseded_tables(family);
+        // Once: what the merges below leave, a snapshot needs, or is long by its keys.
+        let mut superseded = self.superseded_tables(family);
+        superseded.extend(self.tables_with_long_values(family));
         loop {
             family.check_live()?;
             let mut due = self.old_tables(family);

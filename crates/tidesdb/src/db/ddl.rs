@@ -287,6 +287,9 @@ impl Ddl {
         if intervals {
             store.choose_sync_interval();
         }
+        if self.names.values().flatten().any(|planned| planned.entry.options.value_threshold != 0) {
+            store.ask_for_value_files();
+        }
         if !self.dropped.is_empty() {
             let dropped_families = self.dropped.iter().map(|family| family.id()).collect();
             stage("stage: dictionary, before the drop's edit");

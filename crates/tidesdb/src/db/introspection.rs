@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::compaction::history::CompactionRecord;
+use crate::db::collector::uses_of;
 use crate::db::stats::FamilyStats;
 use crate::db::Db;
 use crate::error::Result;
@@ -11,6 +12,7 @@ use crate::lock::{KeyPrefix, LockDump};
 use crate::store::family::Family;
 use crate::txn::transaction_list::TransactionInfo;
 use crate::types::{FamilyId, FileNo, Seq, DICTIONARY};
+use crate::value_holds::ValueFile;
 
 /// A family with its figures, known without reading data.
 #[derive(Clone, Debug)]
@@ -56,6 +58,26 @@ pub struct TableInfo {
     pub min_key: KeyPrefix,
     /// Largest key.
     pub max_key: KeyPrefix,
+}
+
+/// A value file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueFileInfo {
+    /// Its number.
+    pub file: FileNo,
+    /// Bytes that it takes on disk, about.
+    pub bytes: u64,
+    /// Values that tables point to, every version counted.
+    pub values: u64,
+    /// Their bytes as stored.
+    pub value_bytes: u64,
+    /// Tables that point to it.
+    pub tables: u64,
+    /// Its other holders: memtables, transactions, tables of versions that a reader or a merge still has, backups. While there
+    /// is one, no space of its dead values comes back.
+    pub other_holds: u64,
+    /// Values are being written to it.
+    pub takes_values: bool,
 }
 
 impl Db {
@@ -116,6 +138,30 @@ impl Db {
             }));
         }
         out
+    }
+
+    /// The value files, by number.
+    pub fn value_files(&self) -> Vec<ValueFileInfo> {
+        let (values, version) = (self.store().versions.values(), self.store().versions.current());
+        let uses = uses_of(&version);
+        let files = values.hold_all();
+        let info = |file: &Arc<ValueFile>| {
+            let of = uses.get(&file.number());
+            let (needed, tables) = of.map_or((None, 0), |of| (Some(of.needed), of.tables));
+            let takes_values = values.takes_values(file);
+            // The manifest's and this list's; while values are written, their writers have some.
+            let ours = if takes_values { usize::MAX } else { 2 + tables };
+            ValueFileInfo {
+                file: file.number(),
+                bytes: file.taken(),
+                values: needed.map_or(0, |needed| needed.values),
+                value_bytes: needed.map_or(0, |needed| needed.bytes),
+                tables: tables as u64,
+                other_holds: Arc::strong_count(file).saturating_sub(ours) as u64,
+                takes_values,
+            }
+        };
+        files.iter().map(info).collect()
     }
 
     /// The clock of `begun_us` and similar fields: microseconds from an arbitrary start, never going back.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use crate::compaction::history::History;
+use crate::db::collector::LookTimes;
 use crate::db::signals::{CloseSignal, CompactionThreads, CounterRefill, WorkSignal};
 use crate::error::Result;
 use crate::store::Store;
@@ -30,8 +31,8 @@ pub(crate) struct Maintenance {
     pub closing: AtomicBool,
     /// Time of the last flush, by the disk's clock; the opening counts.
     pub flushed_at: AtomicU64,
-    /// Time of the next look for dead values, by the disk's clock.
-    pub values_due_at: AtomicU64,
+    /// When dead values are looked for.
+    pub looks: LookTimes,
     /// A backup is being taken.
     pub backup_runs: AtomicBool,
 }
@@ -55,7 +56,7 @@ impl Maintenance {
             close_signal: CloseSignal::default(),
             closing: AtomicBool::new(false),
             flushed_at: AtomicU64::new(now),
-            values_due_at: AtomicU64::new(now),
+            looks: LookTimes::new(now),
             backup_runs: AtomicBool::new(false),
         }
     }

@@ -27,7 +27,7 @@ use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
 use crate::iter::KeyRange;
 use crate::lock::{LockOwner, TableMode};
-use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::options::{FamilyOptions, FormatVersion, LogLevel, Options};
 use crate::store::family::Family;
 use crate::store::Store;
 pub(crate) use crate::store::LOCK;
@@ -186,6 +186,11 @@ impl Db {
     /// Writable bytes on the store's file system, at most a second old; the largest number if unknown.
     pub fn free_space(&self) -> u64 {
         self.store.free_space()
+    }
+
+    /// Version of the formats of the store's new files.
+    pub fn format(&self) -> FormatVersion {
+        self.store.versions.format()
     }
 
     /// Makes every ordered commit durable. Errors: `ReadOnly` with the reason once the log has failed.

@@ -29,8 +29,10 @@ pub struct FamilyStats {
     pub counted: bool,
     /// Tombstones in files and memtables.
     pub tombstones: u64,
-    /// Bytes on disk.
+    /// Bytes of tables on disk.
     pub data_bytes: u64,
+    /// Bytes of values in value files, as stored; every version counts that a table has.
+    pub value_bytes: u64,
     /// Bytes of keys and their newest values in memtables.
     pub memtable_bytes: u64,
     /// Estimated bytes of key and value of a row, uncompressed.
@@ -72,6 +74,12 @@ pub struct StoreStats {
     /// Reads of blocks that the cache did not have, and their bytes; those of merges are not among them.
     pub table_reads: u64,
     pub table_read_bytes: u64,
+    pub value_files: u64,
+    /// Bytes of the values that tables point to, as stored; every version counts.
+    pub value_bytes: u64,
+    pub value_bytes_written: u64,
+    /// Bytes of dead values given back, of files with needed ones.
+    pub value_bytes_freed: u64,
     pub total_tombstones: u64,
     pub total_entries: u64,
     /// The table with most tombstones for each of its entries.
@@ -160,12 +168,12 @@ impl Db {
             stats.levels = levels.levels.len() as u32;
         }
         stats.tombstones = all.tombstones;
-        stats.data_bytes = all.bytes;
+        (stats.data_bytes, stats.value_bytes) = (all.bytes, all.value_bytes);
         let rows = row_count.known();
         stats.counted = rows.is_some();
         // A tombstone is an entry, and hides one.
         stats.entries = rows.unwrap_or(all.keys.saturating_sub(all.tombstones.saturating_mul(2)));
-        stats.mean_row_bytes = all.raw_bytes / all.entries.max(1);
+        stats.mean_row_bytes = (all.raw_bytes + all.value_bytes) / all.entries.max(1);
         Ok(stats)
     }
 
@@ -176,12 +184,13 @@ impl Db {
         let super_version = store.super_version();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (files, _) = store.versions.live_files();
-        let (mut tombstones, mut entries) = (0, 0);
+        let (mut tombstones, mut entries, mut value_bytes) = (0, 0, 0);
         let mut densest = Densest::default();
         for (_, levels) in super_version.version.families() {
             for (level, table) in levels.tables() {
                 tombstones += table.meta().tombstones;
                 entries += table.meta().entries;
+                value_bytes += table.meta().values.iter().map(|of| of.bytes).sum::<u64>();
                 let density = table.meta().tombstones as f64 / table.meta().entries.max(1) as f64;
                 if density > densest.density {
                     densest = Densest { density, level };
@@ -216,6 +225,10 @@ impl Db {
             table_reads: store.versions.table_files().reads() + store.versions.values().store().reads(),
             table_read_bytes: store.versions.table_files().read_bytes()
                 + store.versions.values().store().read_bytes(),
+            value_files: store.versions.values().count() as u64,
+            value_bytes,
+            value_bytes_written: store.versions.values().written_bytes(),
+            value_bytes_freed: of(&store.stats.value_bytes_freed),
             total_tombstones: tombstones,
             total_entries: entries,
             densest,

@@ -142,7 +142,7 @@ impl Store {
     /// Seals the active memtable and puts an empty one in its place.
     pub(crate) fn seal_active(&self, state: &mut MemtableState) {
         let fresh = Arc::new(Memtable::new(self.new_memtable_id(), self.arenas.clone()));
-        state.values_before = self.versions.values().written_bytes();
+        state.values_before = self.versions.values().statement_bytes();
         // All records of the fresh one are written after this.
         let min_segment =
             self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
@@ -197,7 +197,7 @@ impl Store {
     pub(crate) fn seal_for_many_values(&self) {
         let values = self.versions.values();
         let mut state = self.memtables.state.lock();
-        let bytes = values.written_bytes().saturating_sub(state.values_before);
+        let bytes = values.statement_bytes().saturating_sub(state.values_before);
         let is_empty = self.super_version.load().active.bytes() == 0;
         if bytes >= values.most_unflushed() && !is_empty && state.sealed.len() < MAX_SEALED && !state.closing
         {

@@ -4,12 +4,12 @@
 //! The content of a *run names* record (`docs/format/wal.md`):
 //!
 //! ```text
-//! u8 version (2; 3: of a load; 4: with values in value files)
-//! varint ordinals in version 3: the highest of a table
+//! u8 version (2; 3: of a load; 4: with values in value files; 5: of a load, with such values)
+//! varint ordinals in versions 3 and 5: the highest of a table
 //! varint files    each: varint number, varint length
 //! varint tables   each: bytes, a "new table" of the manifest: level 0, generation = ordinal of the run
 //!                       varint rows: 0 not known, else 1 more than the zigzag of what comes and goes
-//!                       in version 4: the value files of its entries, as in the manifest
+//!                       in versions 4 and 5: the value files of its entries, as in the manifest
 //! ```
 //!
 //! All keys in them are locked, before a restart and after it (`txn/spill/locked.rs`). (A prepare of an
@@ -37,6 +37,9 @@ const NAMES_OF_LOAD: u8 = 3;
 
 /// The version of the names of runs with entries whose values are in value files.
 const NAMES_WITH_VALUES: u8 = 4;
+
+/// The version of a load's names with such entries.
+const NAMES_OF_LOAD_WITH_VALUES: u8 = 5;
 
 /// The version without numbers of rows.
 const NAMES_WITHOUT_ROWS: u8 = 1;
@@ -121,7 +124,8 @@ impl SealedRuns {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let has_values = self.tables.iter().any(|table| !table.meta.values.is_empty());
         let mut out = match (self.loaded, has_values) {
-            (true, _) => vec![NAMES_OF_LOAD],
+            (true, true) => vec![NAMES_OF_LOAD_WITH_VALUES],
+            (true, false) => vec![NAMES_OF_LOAD],
             (false, true) => vec![NAMES_WITH_VALUES],
             (false, false) => vec![NAMES_VERSION],
         };
@@ -138,7 +142,7 @@ impl SealedRuns {
             let (file, generation, meta) = (table.file.number(), table.ordinal, table.meta.clone());
             NewTable { file, level: 0, generation, meta }.put(&mut out);
             put_varint(&mut out, table.rows.map_or(0, |rows| zigzag(rows) + 1));
-            if has_values && !self.loaded {
+            if has_values {
                 put_varint(&mut out, table.meta.values.len() as u64);
                 ValueUse::put_all(&table.meta.values, &mut out);
             }
@@ -155,7 +159,7 @@ impl SealedRuns {
     /// Number of generations to give to a commit with these names.
     pub(crate) fn named_generations(names: &[u8]) -> Result<u64> {
         match names.first() {
-            Some(&NAMES_OF_LOAD) => Ok(read_head(&mut Reader { rest: names })?.1),
+            Some(&version) if is_of_load(version) => Ok(read_head(&mut Reader { rest: names })?.1),
             _ => Ok(MAX_RUNS as u64),
         }
     }
@@ -166,7 +170,7 @@ impl SealedRuns {
         let ((version, generations), files) = read_files(&mut cursor)?;
         let files = files.into_iter().map(|(number, len)| versions.private_file(number, len)).collect();
         let unproven = versions.state().unproven_upto != 0;
-        let loaded = version == NAMES_OF_LOAD;
+        let loaded = is_of_load(version);
         let mut sealed = SealedRuns { files, tables: Vec::new(), unproven, loaded };
         // Until all is read nothing of it may be unlinked.
         sealed.keep(versions);
@@ -185,7 +189,7 @@ impl SealedRuns {
             };
             let rows = rows.checked_sub(1).map(unzigzag);
             let mut meta = new.meta;
-            if version == NAMES_WITH_VALUES {
+            if matches!(version, NAMES_WITH_VALUES | NAMES_OF_LOAD_WITH_VALUES) {
                 for _ in 0..cursor.varint().map_err(damage)? {
                     meta.values.push(ValueUse::take(|| cursor.varint().map_err(damage))?);
                 }
@@ -335,11 +339,16 @@ fn damage(what: &str) -> Error {
 /// Version and highest possible ordinal.
 type Head = (u8, u64);
 
+/// True for names of a load.
+fn is_of_load(version: u8) -> bool {
+    matches!(version, NAMES_OF_LOAD | NAMES_OF_LOAD_WITH_VALUES)
+}
+
 /// The begin of a run names record.
 fn read_head(cursor: &mut Reader<'_>) -> Result<Head> {
     match cursor.u8().map_err(damage)? {
         version @ (NAMES_WITHOUT_ROWS | NAMES_VERSION | NAMES_WITH_VALUES) => Ok((version, MAX_RUNS as u64)),
-        NAMES_OF_LOAD => Ok((NAMES_OF_LOAD, cursor.varint().map_err(damage)?)),
+        version if is_of_load(version) => Ok((version, cursor.varint().map_err(damage)?)),
         _ => Err(Error::later_version("wal", "a record of run names")),
     }
 }

@@ -1,13 +1,13 @@
 //! Values that go to value files, and the files' names in the manifest.
 
 use crate::error::Result;
-use crate::options::FormatVersion;
+use crate::options::{FamilyOptions, FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::store::Store;
 use crate::sync::note;
 use crate::types::{FileNo, Kind, Pieces};
-use crate::values::WrittenValue;
-use crate::version::Edit;
+use crate::values::{NewFiles, Separation, WrittenValue};
+use crate::version::{next_format, Edit, VersionSet};
 
 impl Store {
     /// True if a value of `len` bytes in a family's entry of this kind goes to a value file.
@@ -20,6 +20,12 @@ impl Store {
             && self.versions.format() == FormatVersion::Two
     }
 
+    /// Moves the long values of a load of a family with these options to value files.
+    pub(crate) fn separation(&self, options: &FamilyOptions) -> Option<Separation<'_>> {
+        let is_possible = self.versions.format() == FormatVersion::Two;
+        is_possible.then(|| Separation::of_family(self.versions.values(), options, self)).flatten()
+    }
+
     /// Writes a value to a value file.
     ///
     /// Errors: I/O, disk full; the store takes no changes.
@@ -28,7 +34,8 @@ impl Store {
         let mut begins = false;
         let written = values.write(family.id(), key, value, method, || {
             begins = true;
-            self.begin_value_file()
+            let number = self.create()?;
+            self.name(number).map(|()| number)
         })?;
         if begins {
             // The files before it. Else they, their descriptors and the next sync would grow without a bound while the log idles.
@@ -40,16 +47,21 @@ impl Store {
         Ok(written)
     }
 
-    /// Makes a value file and names it in the manifest: recovery unlinks the others.
-    fn begin_value_file(&self) -> Result<FileNo> {
-        self.check_writable()?;
-        let number = self.versions.new_file_number();
-        if let Err(error) = self.versions.values().create(number, self.versions.state().epoch) {
-            self.versions.discard_value_file(number);
-            return Err(error);
+    /// Some families have a threshold. Value files need version 2 of the formats: a store of version 1 asks for it, and
+    /// moves when it is opened next. Where that cannot be written, the next opening asks.
+    pub(crate) fn ask_for_value_files(&self) {
+        let asked_for = |versions: &VersionSet| versions.format().max(versions.state().next_format());
+        if self.options.read_only || asked_for(&self.versions) == FormatVersion::Two {
+            return;
         }
-        self.install(Edit { value_files: vec![number], ..Edit::default() })?;
-        Ok(number)
+        let edit = Edit { options: vec![next_format(FormatVersion::Two)], ..Edit::default() };
+        let (level, what) = match self.install(edit) {
+            Ok(()) => (LogLevel::Info, String::new()),
+            Err(error) => (LogLevel::Warn, format!(", if that opening can note it: {error}")),
+        };
+        let when = "large values go to files of their own from the next opening on, which moves the store to format \
+                    version 2: older builds open it no more";
+        self.log(level, &format!("{when}{what}"));
     }
 
     /// Gives up the value files that nobody needs, and returns their number. For a background thread.
@@ -60,5 +72,19 @@ impl Store {
             note("values: files without holds");
             self.install(Edit { ended_value_files, ..Edit::default() })
         })
+    }
+}
+
+impl NewFiles for Store {
+    fn create(&self) -> Result<FileNo> {
+        self.check_writable()?;
+        let number = self.versions.new_file_number();
+        let created = self.versions.values().create(number, self.versions.state().epoch);
+        created.inspect_err(|_| self.versions.discard_value_file(number)).map(|()| number)
+    }
+
+    /// Recovery unlinks files that the manifest does not name.
+    fn name(&self, number: FileNo) -> Result<()> {
+        self.install(Edit { value_files: vec![number], ..Edit::default() })
     }
 }

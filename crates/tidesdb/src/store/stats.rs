@@ -46,6 +46,8 @@ pub struct Stats {
     pub spilled_runs: AtomicU64,
     /// Puts dropped by flushes and compactions together with their single delete.
     pub cancelled_pairs: AtomicU64,
+    /// Bytes of dead values given back as holes.
+    pub value_bytes_freed: AtomicU64,
     /// Searches for a key in memtables and files, one of 256.
     pub gets: Latency,
     /// Commits from their place in the order to the answer, one of 64.

@@ -369,6 +369,11 @@ impl TableStore {
         name_of(number, VALUES)
     }
 
+    /// True for the path of a value file, in every store and backup.
+    pub fn is_value_file(path: &Path) -> bool {
+        path.file_name().and_then(|name| number_in(name.to_str()?, VALUES)).is_some()
+    }
+
     /// The number of a table file or value file, by its name.
     pub fn number_of_any(name: &str) -> Option<FileNo> {
         number_in(name, TABLES).or_else(|| number_in(name, VALUES))

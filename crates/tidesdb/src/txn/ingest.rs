@@ -24,7 +24,7 @@ use crate::iter::version_merge::MergingVersionIterator;
 use crate::iter::VersionIterator;
 use crate::lock::{LockOwner, TableMode};
 use crate::mutant::{self, Mutant};
-use crate::options::{LogLevel, SyncMode};
+use crate::options::{FamilyOptions, LogLevel, SyncMode};
 use crate::store::commit_batch::CommitBatch;
 use crate::store::family::Family;
 use crate::store::sealed_runs::{SealedRuns, SealedTable};
@@ -36,8 +36,10 @@ use crate::txn::transaction::{check_key, check_value_len, Isolation, Transaction
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::txn::Transactions;
 use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
+use crate::value_holds::ValueHolds;
+use crate::values::MovedValues;
 use crate::version::table_output::TableOutput;
-use crate::version::{LevelVersionIterator, LiveFile, VersionSet};
+use crate::version::{LevelVersionIterator, LiveFile};
 use crate::wal::WaitLimit;
 
 /// Bytes of a value above which it is written from the caller's memory, without a copy.
@@ -199,7 +201,7 @@ impl Ingest {
     /// after a failure of the log: only a restart shows whether the load is there.
     pub fn finish(mut self) -> Result<()> {
         self.check_usable()?;
-        let runs = self.seal()?;
+        let (runs, values) = self.seal()?;
         if runs.tables.is_empty() {
             return Ok(());
         }
@@ -212,7 +214,7 @@ impl Ingest {
         let (tables, bytes) = (runs.tables.len(), runs.live_files().iter().map(|file| file.len()).sum());
         let owner = &self.owner;
         let until_killed = WaitLimit { timeout: SPACE_WAIT, interrupted: &|| owner.is_killed() };
-        let batch = Arc::new(CommitBatch::spilled(runs));
+        let batch = Arc::new(CommitBatch::spilled(runs).holding(values));
         let mut reserved = self.transactions.reserve_batch(batch, None, SyncMode::Full, &until_killed)?;
         self.transactions.order(&mut reserved);
         self.transactions.finish(reserved, false)?;
@@ -249,14 +251,15 @@ impl Ingest {
         }
         self.store.reach(self.store.pipeline.last_ordered());
         check_empty(&self.store, family)?;
-        let tables = LoadTables::new(&self.store, family);
+        let tables = LoadTables::new(&self.store, family.id(), (*family.options()).clone());
         let load = FamilyLoad { family: Arc::clone(family), tables, sorted: true, last_key: None };
         self.families.insert(family.id(), load);
         Ok(())
     }
 
-    /// The finished tables, durable, not yet named anywhere.
-    fn seal(&mut self) -> Result<SealedRuns> {
+    /// The finished tables, durable, not yet named anywhere, and holds on the value files of their entries.
+    fn seal(&mut self) -> Result<(SealedRuns, ValueHolds)> {
+        let mut values = ValueHolds::default();
         let unsorted = std::mem::take(&mut self.unsorted);
         let mut runs = SealedRuns { files: Vec::new(), tables: Vec::new(), unproven: false, loaded: true };
         for load in self.families.values_mut() {
@@ -264,6 +267,7 @@ impl Ingest {
                 load.sort(&self.store, &self.owner, &unsorted)?;
             }
             load.tables.end_table()?;
+            load.tables.moved.finish()?.iter().for_each(|file| values.add(Arc::clone(file)));
             for ((file, meta), ordinal) in std::mem::take(&mut load.tables.done).into_iter().zip(1..) {
                 runs.files.push(Arc::clone(&file));
                 let rows = Some(meta.entries as i64);
@@ -273,7 +277,7 @@ impl Ingest {
         if !runs.files.is_empty() {
             self.store.versions.table_files().sync()?;
         }
-        Ok(runs)
+        Ok((runs, values))
     }
 }
 
@@ -292,9 +296,12 @@ impl Drop for Ingest {
 
 impl FamilyLoad {
     /// Writes the tables anew, with the entries that came out of order.
-    fn sort(&mut self, store: &Store, owner: &LockOwner, unsorted: &WriteBatch) -> Result<()> {
+    fn sort(&mut self, store: &Arc<Store>, owner: &LockOwner, unsorted: &WriteBatch) -> Result<()> {
         self.tables.end_table()?;
-        let first = std::mem::replace(&mut self.tables, LoadTables::new(store, &self.family));
+        // The options stay those of the begin: the first tables may have pointers.
+        let mut again = LoadTables::new(store, self.family.id(), self.tables.family_options.clone());
+        again.moved = MovedValues::holding(self.tables.moved.finish()?);
+        let first = std::mem::replace(&mut self.tables, again);
         let open =
             |(file, meta): &(Arc<LiveFile>, SsTableMeta)| store.versions.open_table(file, meta.clone(), 0);
         let mut iterators = unsorted.version_iters(self.family.id());
@@ -322,14 +329,17 @@ impl FamilyLoad {
 
 /// The tables of a family in the order of their keys, each in a file of its own. Dropping it unlinks all.
 struct LoadTables {
-    versions: Arc<VersionSet>,
+    store: Arc<Store>,
     family: FamilyId,
+    family_options: FamilyOptions,
     options: SsTableOptions,
     /// Bytes from which on one of the first tables ends.
     cut_at: u64,
     writing: Option<TableOutput>,
     /// Synced.
     done: Vec<(Arc<LiveFile>, SsTableMeta)>,
+    /// The long values of the entries.
+    moved: MovedValues,
 }
 
 impl std::fmt::Debug for LoadTables {
@@ -339,14 +349,16 @@ impl std::fmt::Debug for LoadTables {
 }
 
 impl LoadTables {
-    fn new(store: &Store, family: &Family) -> LoadTables {
+    fn new(store: &Arc<Store>, family: FamilyId, family_options: FamilyOptions) -> LoadTables {
         LoadTables {
-            versions: Arc::clone(&store.versions),
-            family: family.id(),
-            options: SsTableOptions::of_family(&family.options(), true),
+            store: Arc::clone(store),
+            family,
+            options: SsTableOptions::of_family(&family_options, true),
+            family_options,
             cut_at: store.options.target_file_size,
             writing: None,
             done: Vec::new(),
+            moved: MovedValues::default(),
         }
     }
 
@@ -358,14 +370,22 @@ impl LoadTables {
         }
         let output = match &mut self.writing {
             Some(output) => output,
-            None => self.writing.insert(TableOutput::create(&self.versions, self.family, &self.options)?),
+            None => {
+                let output = TableOutput::create(&self.store.versions, self.family, &self.options)?;
+                self.writing.insert(output)
+            }
         };
-        output.writer.add_in_pieces(key, entry, more)
+        match self.store.separation(&self.family_options) {
+            Some(separation) => {
+                separation.add(&mut output.writer, (self.family, key), entry, more, &mut self.moved)
+            }
+            None => output.writer.add_in_pieces(key, entry, more),
+        }
     }
 
     fn synced(&self, file: &dyn File) -> Result<()> {
         file.sync_data()?;
-        self.versions.table_files().written(file);
+        self.store.versions.table_files().written(file);
         Ok(())
     }
 
@@ -373,8 +393,9 @@ impl LoadTables {
         let Some(output) = self.writing.take() else { return Ok(()) };
         let number = output.number;
         let finished = output.finish().and_then(|(file, meta)| self.synced(&*file).map(|()| meta));
-        let meta = finished.inspect_err(|_| self.versions.discard_file(number))?;
-        self.done.push((self.versions.private_file(number, meta.len), meta));
+        let versions = &self.store.versions;
+        let meta = finished.inspect_err(|_| versions.discard_file(number))?;
+        self.done.push((versions.private_file(number, meta.len), meta));
         Ok(())
     }
 }
@@ -382,7 +403,7 @@ impl LoadTables {
 impl Drop for LoadTables {
     fn drop(&mut self) {
         if let Some(output) = self.writing.take() {
-            self.versions.discard_file(output.number);
+            self.store.versions.discard_file(output.number);
         }
     }
 }
@@ -495,7 +516,7 @@ mod tests {
             let disk = FaultyDisk::new(1);
             let (mut db, mut family) = store(&disk);
             let mut loading = load(&db, &family, 400);
-            let runs = loading.seal().expect("seals");
+            let (runs, _values) = loading.seal().expect("seals");
             let tables = runs.tables.len();
             assert!(tables > 3);
             let mut txn = db.transaction();
@@ -543,7 +564,7 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let (db, family) = store(&disk);
         let mut loading = load(&db, &family, 20_000);
-        let runs = loading.seal().expect("seals");
+        let (runs, _values) = loading.seal().expect("seals");
         let lens: Vec<u64> = runs.live_files().iter().map(|file| file.len()).collect();
         let longest = |tables: &[u64]| tables.iter().max().copied().unwrap_or(0);
         let (first, later) = (longest(&lens[..TABLES_BEFORE_LARGER]), longest(&lens));
@@ -594,7 +615,7 @@ mod tests {
         let disk = FaultyDisk::new(1);
         let (db, family) = store(&disk);
         let mut loading = load(&db, &family, 400);
-        let runs = loading.seal().expect("seals");
+        let (runs, _values) = loading.seal().expect("seals");
         let names = runs.encode();
         let generations = SealedRuns::named_generations(&names).expect("a head");
         assert_eq!(generations, runs.tables.len() as u64);
@@ -608,7 +629,7 @@ mod tests {
             assert!(matches!(read, Err(Error::Corruption { .. })), "{cut}");
         }
         let mut later = names.clone();
-        later[0] = 5;
+        later[0] = 6;
         assert!(matches!(SealedRuns::decode(versions, &later), Err(Error::LaterVersion { .. })));
         // An ordinal above the one in the head.
         let mut low = names;

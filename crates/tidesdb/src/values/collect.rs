@@ -91,19 +91,12 @@ impl ValueFiles {
     /// Errors: I/O.
     pub fn dead_bytes(&self, number: FileNo, needed: &ValueUse) -> Result<Option<u64>> {
         let Some(file) = self.hold(number) else { return Ok(None) };
-        let taken = match file.taken() {
-            Some(taken) => taken,
-            None if self.takes_values(&file) => return Ok(None),
-            None => {
-                let on_disk = self.store.get(number)?;
-                // Some file systems know the blocks of new bytes later.
-                let taken = if file.is_new() { on_disk.len()? } else { on_disk.allocated()? };
-                file.note_freed(taken);
-                taken
-            }
-        };
+        if self.takes_values(&file) {
+            return Ok(None);
+        }
+        let taken = file.taken();
         let dead = taken.saturating_sub(space_of(needed));
-        let least = (taken / PARTS).max(self.file_size.load(Ordering::Relaxed) / PARTS_OF_FILE);
+        let least = (taken / PARTS).max((self.most_of_file() / PARTS_OF_FILE).min(taken / 2));
         Ok((dead > 0 && dead >= least && self.store.get(number)?.links()? == 1).then_some(dead))
     }
 
@@ -137,7 +130,7 @@ impl ValueFiles {
             }
         }
         note("values: space given back");
-        hold.note_freed(space_of(needed));
+        hold.set_taken(space_of(needed));
         Ok(before.saturating_sub(file.allocated()?))
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! - `format`: the bytes of a file's header and of a record;
 //! - `collect`: the space of values that nobody needs;
+//! - `separation`: long values of entries that a merge or a load moves;
 //! - `writer`: the present file of writers, and the syncs;
 //! - here: all files of a store, and reads.
 //!
@@ -12,11 +13,12 @@
 
 mod collect;
 mod format;
+mod separation;
 mod writer;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockRef, CachePriority};
@@ -33,9 +35,10 @@ use crate::value::{pointer_of, SeparateValues};
 use crate::value_holds::ValueFile;
 
 use self::format::{RecordHeader, RECORD_HEADER};
-use self::writer::Writer;
+use self::writer::{Writer, LARGEST_FILE};
 
 pub use self::collect::NeededValues;
+pub use self::separation::{MovedValues, NewFiles, Separation};
 pub use self::writer::WrittenValue;
 
 /// Bytes of the longest value kept in the cache.
@@ -49,6 +52,8 @@ pub struct ValueFiles {
     files: Mutex<BTreeMap<FileNo, Arc<ValueFile>>>,
     writer: Writer,
     file_size: AtomicU64,
+    /// What all files take.
+    bytes: Arc<AtomicU64>,
     /// The file system gives no parts of files back.
     refuses_holes: AtomicBool,
 }
@@ -62,6 +67,7 @@ impl ValueFiles {
             files: Mutex::default(),
             writer: Writer::default(),
             file_size: AtomicU64::new(0),
+            bytes: Arc::default(),
             refuses_holes: AtomicBool::new(false),
         })
     }
@@ -71,9 +77,31 @@ impl ValueFiles {
         &self.store
     }
 
+    /// Number of files.
+    pub fn count(&self) -> usize {
+        self.files.lock().len()
+    }
+
+    /// Bytes of all files, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Finds out how many bytes the files of the opened store take. One that cannot be asked counts as full: it is asked when
+    /// its space is given back. Who reads the values of one that is missing is told.
+    pub fn measure(&self) {
+        for file in self.hold_all() {
+            let number = file.number();
+            let on_disk = self.store.get_untold(number);
+            let taken = on_disk.and_then(|on_disk| on_disk.allocated().or_else(|_| on_disk.len()));
+            let is_missing = || self.store.exists(number).is_ok_and(|exists| !exists);
+            file.set_taken(taken.unwrap_or_else(|_| if is_missing() { 0 } else { LARGEST_FILE }));
+        }
+    }
+
     /// The manifest names the file from now on.
     pub fn note_named(&self, number: FileNo) {
-        self.files.lock().entry(number).or_insert_with(|| ValueFile::new(number));
+        self.files.lock().entry(number).or_insert_with(|| ValueFile::new(number, &self.bytes));
     }
 
     /// The manifest names the file no more.

@@ -1,4 +1,4 @@
-//! The present file of writers, and the syncs of files with new values.
+//! The present file of statements, and the syncs of files with new values.
 //!
 //! Writers reserve their places under a lock, and write at the same time. A value is in its file before its pointer is used,
 //! so a killed process loses none of those in its log. A record of the log counts as durable only after [`ValueFiles::sync`]
@@ -20,8 +20,11 @@ use crate::sync::{note, Mutex};
 use crate::types::{FamilyId, FileNo, Pieces};
 use crate::value_holds::{ValueFile, ValueWrite};
 
-/// Most bytes after which a file takes no more values.
-const LARGEST_FILE: u64 = 64 << 20;
+/// Bytes after which a file takes no more values: one part in so many of all files, within bounds. Its space comes back once
+/// memtables hold it no more.
+const FILE_PARTS: u64 = 64;
+pub(super) const LARGEST_FILE: u64 = 64 << 20;
+const SMALLEST_FILE: u64 = 16 << 20;
 
 /// Most bytes of values without a flush; less in a store that has less: one part in so many of its files.
 const MOST_UNFLUSHED: u64 = 256 << 20;
@@ -36,6 +39,8 @@ pub(super) struct Current {
     file: Arc<dyn File>,
     /// The end of the last reserved record.
     end: u64,
+    /// No record but the first goes beyond.
+    most: u64,
 }
 
 /// The place of a value, for its writer.
@@ -59,7 +64,9 @@ impl Current {
 pub(super) struct Writer {
     pub(super) current: Mutex<Option<Current>>,
     /// Bytes of all reserved places.
-    written: AtomicU64,
+    pub(super) written: AtomicU64,
+    /// Bytes that merges and loads have moved, to files of their own.
+    pub(super) moved: AtomicU64,
     /// Files with values that no sync covers.
     unsynced: Mutex<Vec<(FileNo, Arc<dyn File>)>>,
     /// Held during a sync: the next one is not done before it. True once a sync failed: nothing is known of its values, and
@@ -73,6 +80,72 @@ pub struct WrittenValue {
     pub pointer: Vec<u8>,
     /// A hold on the file.
     pub file: Arc<ValueFile>,
+}
+
+/// A value on its way into a record.
+pub(super) struct NewRecord<'a> {
+    family: FamilyId,
+    key: &'a [u8],
+    packed: Packed<'a>,
+    stored_len: u32,
+    raw_len: u32,
+}
+
+impl<'a> NewRecord<'a> {
+    /// Packs a value.
+    ///
+    /// Errors: it is too long.
+    pub(super) fn new(
+        family: FamilyId,
+        key: &'a [u8],
+        value: Pieces<'a>,
+        method: Compression,
+    ) -> Result<NewRecord<'a>> {
+        let raw_len = value.len();
+        let packed = Packed::of(value, method);
+        let stored_len: usize = packed.parts().iter().map(|part| part.len()).sum();
+        let (Ok(stored_len), Ok(raw_len)) = (u32::try_from(stored_len), u32::try_from(raw_len)) else {
+            return Err(Error::InvalidArgument(format!("a value of {raw_len} bytes is too long")));
+        };
+        Ok(NewRecord { family, key, packed, stored_len, raw_len })
+    }
+
+    /// Bytes of the record.
+    pub(super) fn len(&self) -> u64 {
+        (RECORD_HEADER + self.stored_len as usize + self.key.len()) as u64
+    }
+
+    /// Writes the record to its place, and returns the value's pointer in its stored form.
+    pub(super) fn write(&self, file: &dyn File, number: FileNo, offset: u64) -> Result<Vec<u8>> {
+        let &NewRecord { family, key, stored_len, raw_len, .. } = self;
+        let compression = self.packed.compression();
+        let key_len = key.len() as u32;
+        let header = RecordHeader { stored_len, raw_len, key_len, family, compression, file: number, offset };
+        let parts = self.packed.parts();
+        let body: Vec<&[u8]> = parts.iter().copied().chain([key]).collect();
+        write_record(file, offset, &header.encode(&body), &body)?;
+        let crc = parts.iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part));
+        let (stored_len, raw_len) = (stored_len.into(), raw_len.into());
+        let mut pointer = Vec::with_capacity(32);
+        ValuePointer { file: number, offset, stored_len, raw_len, crc }.encode(b"", &mut pointer);
+        Ok(pointer)
+    }
+}
+
+fn write_record(file: &dyn File, offset: u64, header: &[u8], body: &[&[u8]]) -> Result<()> {
+    let len: usize = body.iter().map(|part| part.len()).sum();
+    if len <= LARGE {
+        let mut record = Vec::with_capacity(header.len() + len);
+        record.extend_from_slice(header);
+        body.iter().for_each(|part| record.extend_from_slice(part));
+        return file.write_at(&record, offset);
+    }
+    let mut at = offset;
+    for part in std::iter::once(&header).chain(body) {
+        file.write_at(part, at)?;
+        at += part.len() as u64;
+    }
+    Ok(())
 }
 
 /// A value in the form in which it is stored.
@@ -117,14 +190,22 @@ impl ValueFiles {
 
     /// Bytes that this life has written to value files.
     pub fn written_bytes(&self) -> u64 {
+        self.statement_bytes() + self.writer.moved.load(Ordering::Relaxed)
+    }
+
+    /// Those that statements have written: memtables point to them.
+    pub fn statement_bytes(&self) -> u64 {
         self.writer.written.load(Ordering::Relaxed)
     }
 
     /// Bytes of values after which a memtable is flushed.
     pub fn most_unflushed(&self) -> u64 {
-        let file_size = self.file_size.load(Ordering::Relaxed);
-        let all = self.files.lock().len() as u64 * file_size;
-        (all / UNFLUSHED_PARTS).min(MOST_UNFLUSHED).max(file_size)
+        (self.bytes() / UNFLUSHED_PARTS).min(MOST_UNFLUSHED).max(self.most_of_file())
+    }
+
+    pub(super) fn most_of_file(&self) -> u64 {
+        let most = (self.bytes() / FILE_PARTS).clamp(SMALLEST_FILE, LARGEST_FILE);
+        self.file_size.load(Ordering::Relaxed).min(most)
     }
 
     /// Makes a file for values: header and directory entry are durable when it returns. The caller names it in the manifest
@@ -148,32 +229,11 @@ impl ValueFiles {
         method: Compression,
         begin: impl FnOnce() -> Result<FileNo>,
     ) -> Result<WrittenValue> {
-        let raw_len = value.len();
-        let packed = Packed::of(value, method);
-        let parts = packed.parts();
-        let stored_len: usize = parts.iter().map(|part| part.len()).sum();
-        let (Ok(stored), Ok(raw)) = (u32::try_from(stored_len), u32::try_from(raw_len)) else {
-            return Err(Error::InvalidArgument(format!("a value of {raw_len} bytes is too long")));
-        };
-        let len = (RECORD_HEADER + stored_len + key.len()) as u64;
-        let Place { hold, file, offset, write } = self.reserve(len, begin)?;
-        let header = RecordHeader {
-            stored_len: stored,
-            raw_len: raw,
-            key_len: key.len() as u32,
-            family,
-            compression: packed.compression(),
-            file: hold.number(),
-            offset,
-        };
-        let body: Vec<&[u8]> = parts.iter().copied().chain([key]).collect();
-        self.write_record(&*file, offset, &header.encode(&body), &body)?;
+        let record = NewRecord::new(family, key, value, method)?;
+        let Place { hold, file, offset, write } = self.reserve(record.len(), begin)?;
+        let pointer = record.write(&*file, hold.number(), offset)?;
         drop(write);
         self.note_unsynced(hold.number(), file);
-        let crc = parts.iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part));
-        let (number, stored_len, raw_len) = (hold.number(), stored.into(), raw.into());
-        let mut pointer = Vec::with_capacity(32);
-        ValuePointer { file: number, offset, stored_len, raw_len, crc }.encode(b"", &mut pointer);
         Ok(WrittenValue { pointer, file: hold })
     }
 
@@ -182,7 +242,7 @@ impl ValueFiles {
         let mut current = self.writer.current.lock();
         let fits = |current: &Current| {
             let begins = place_after(current.end, len);
-            current.end == FILE_HEADER || begins + len <= self.file_size.load(Ordering::Relaxed)
+            current.end == FILE_HEADER || begins + len <= current.most
         };
         if !current.as_ref().is_some_and(fits) {
             note("values: new file");
@@ -190,31 +250,16 @@ impl ValueFiles {
             let hold =
                 self.hold(number).ok_or_else(|| self.store.damage(number, "a new file has no name"))?;
             let file = self.store.open_to_write(number)?;
-            *current = Some(Current { hold, file, end: FILE_HEADER });
+            *current = Some(Current { hold, file, end: FILE_HEADER, most: self.most_of_file() });
         }
         let current = current.as_mut().expect("made above");
         let offset = place_after(current.end, len);
         current.end = offset + len;
         self.writer.written.fetch_add(len, Ordering::Relaxed);
         let (hold, file) = (Arc::clone(&current.hold), Arc::clone(&current.file));
+        hold.add_taken(len);
         let write = hold.begin_write();
         Ok(Place { hold, file, offset, write })
-    }
-
-    fn write_record(&self, file: &dyn File, offset: u64, header: &[u8], body: &[&[u8]]) -> Result<()> {
-        let len: usize = body.iter().map(|part| part.len()).sum();
-        if len <= LARGE {
-            let mut record = Vec::with_capacity(header.len() + len);
-            record.extend_from_slice(header);
-            body.iter().for_each(|part| record.extend_from_slice(part));
-            return file.write_at(&record, offset);
-        }
-        let mut at = offset;
-        for part in std::iter::once(&header).chain(body) {
-            file.write_at(part, at)?;
-            at += part.len() as u64;
-        }
-        Ok(())
     }
 
     fn note_unsynced(&self, number: FileNo, file: Arc<dyn File>) {

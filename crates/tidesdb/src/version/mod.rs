@@ -21,6 +21,7 @@ pub(crate) mod table_output;
 
 pub use edit::{Edit, NewFile, NewTable};
 pub use level_iterator::{LevelIterator, LevelVersionIterator};
+pub(crate) use set::next_format;
 pub use set::{FileUse, OpenFor, StoreState, VersionSet};
 
 use std::collections::BTreeMap;
@@ -149,6 +150,8 @@ pub struct Totals {
     pub keys: u64,
     /// Bytes of keys and values before compression.
     pub raw_bytes: u64,
+    /// Bytes of the values in value files, as stored.
+    pub value_bytes: u64,
 }
 
 impl Totals {
@@ -159,12 +162,14 @@ impl Totals {
         self.tombstones += other.tombstones;
         self.keys += other.keys;
         self.raw_bytes += other.raw_bytes;
+        self.value_bytes += other.value_bytes;
     }
 
     /// The sums for one table.
     pub fn of(meta: &SsTableMeta) -> Totals {
         let &SsTableMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
-        Totals { bytes: len, entries, tombstones, keys, raw_bytes }
+        let value_bytes = meta.values.iter().map(|of| of.bytes).sum();
+        Totals { bytes: len, entries, tombstones, keys, raw_bytes, value_bytes }
     }
 }
 

@@ -33,6 +33,7 @@ use super::edit::{Edit, NewFile};
 use super::manifest::{self, ManifestWriter};
 use super::{LiveFile, TableHandle, Version};
 
+pub(crate) use self::state::next_format;
 pub use self::state::StoreState;
 
 /// Purpose of an opening.
@@ -164,8 +165,8 @@ impl VersionSet {
         VersionSet::open_at_least(FormatVersion::One, disk, dir, tables, cache, purpose)
     }
 
-    /// Like [`Self::open`]. For writing, a store of a lower version than `least` moves to it, durably, by its new
-    /// manifest; on a full disk it stays.
+    /// Like [`Self::open`]. For writing, a store of a lower version than `least`, or than it has asked for
+    /// (`next_format`), moves to it, durably, by its new manifest; on a full disk it stays.
     pub fn open_at_least(
         least: FormatVersion,
         disk: Arc<dyn Disk>,
@@ -206,6 +207,7 @@ impl VersionSet {
             }
         };
         let Replay { version, state, files, next_file, .. } = replay;
+        let least = least.max(state.next_format());
         let gone = files.iter().filter(|(number, _)| !on_disk.contains(number));
         let missing =
             gone.map(|(&number, record)| (number, record.tables.keys().copied().collect())).collect();
@@ -253,6 +255,13 @@ impl VersionSet {
             set.format = reached;
         }
         Ok(set)
+    }
+
+    /// True if a directory has no store yet.
+    ///
+    /// Errors: damage of `CURRENT`, I/O.
+    pub fn is_missing(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+        Ok(manifest::read_current(disk, dir)?.is_none())
     }
 
     /// Sets the directory's lock. From now on nothing is written or unlinked unless `lock` still excludes

@@ -261,6 +261,7 @@ fn what_a_job_adds_to_a_dropped_family_is_left_out() {
         stop: &|| false,
         pace: &|_| (),
         large_table: 1 << 20,
+        new_value_files: None,
     };
     let done = crate::compaction::job::compact(&context, &picked.levels, 1, &options, 1 << 20, &picked.task)
         .unwrap();

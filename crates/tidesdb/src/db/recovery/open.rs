@@ -35,7 +35,7 @@ use crate::lock::{LockManager, LockOptions, WaitObserver};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::mutant::{self, Mutant};
 use crate::options::machine::available_memory;
-use crate::options::{LogLevel, Options, RememberedStore};
+use crate::options::{FormatVersion, LogLevel, Options, RememberedStore};
 use crate::store::family::Family;
 use crate::store::memtables::Memtables;
 use crate::store::super_version::{Flushable, SuperVersion};
@@ -144,10 +144,12 @@ impl<'a> Recovery<'a> {
         }
         let begun_us = env.clock.now_micros();
         let purpose = if options.create_if_missing { OpenFor::WriteOrCreate } else { OpenFor::Write };
-        let least = options.least_format;
+        let is_new = options.create_if_missing && VersionSet::is_missing(&**disk, dir)?;
+        let least = options.least_format.max(if is_new { options.new_format } else { FormatVersion::One });
         let versions = VersionSet::open_at_least(least, disk.clone(), dir, tables, cache.clone(), purpose)?;
         versions.guard_with(&lock);
         versions.values().set_file_size(options.write_buffer_size as u64);
+        versions.values().measure();
         let state = versions.state();
         let arenas = ArenaPool::new(options.write_buffer_size * 2);
         let reservations = CompactionReservations::new(env.clock.clone());
@@ -359,6 +361,9 @@ impl<'a> Recovery<'a> {
         maintenance.tell_missing();
         maintenance.begin_epoch_of_build()?;
         maintenance.take_on()?;
+        if store.catalog.all().iter().any(|family| family.value_threshold() != 0) {
+            store.ask_for_value_files();
+        }
         store.choose_sync_interval();
         transactions.restore_prepared(replayed.prepared, held_from)?;
         maintenance.shape_changed();

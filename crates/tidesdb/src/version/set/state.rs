@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::options::FormatVersion;
 use crate::types::{FileNo, LogSegment, Lsn, MemtableId, Seq};
 use crate::version::edit::Edit;
 use crate::wal::EpochBoundary;
@@ -39,7 +40,21 @@ pub struct StoreState {
     pub value_files: BTreeSet<FileNo>,
 }
 
+/// Name of an option of the manifest: the version of the formats to which the store moves when it is opened next.
+const NEXT_FORMAT: &str = "next_format";
+
+/// The manifest's option by which a store asks for a version of its formats from its next opening on.
+pub(crate) fn next_format(version: FormatVersion) -> (String, String) {
+    (NEXT_FORMAT.to_string(), version.number().to_string())
+}
+
 impl StoreState {
+    /// The version that the store has asked for.
+    pub(crate) fn next_format(&self) -> FormatVersion {
+        let number = self.options.get(NEXT_FORMAT).and_then(|number| number.parse().ok());
+        number.and_then(FormatVersion::from_number).unwrap_or_default()
+    }
+
     pub(super) fn apply(&mut self, edit: &Edit) {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.first_live_segment = self.first_live_segment.max(edit.first_live_segment.unwrap_or(0));
