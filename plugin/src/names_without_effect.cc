@@ -24,7 +24,6 @@ const char *const names_without_effect[] = {
     "compact_after_range_delete_min_rows",
     "default_write_buffer_size",
     "default_block_indexes",
-    "default_klog_value_threshold",
     "default_dividing_level_offset",
     "default_skip_list_max_level",
     "default_skip_list_probability",

@@ -524,6 +524,7 @@ bool fill_store_options(tidesdb_options *options) {
   options->compaction_threads = static_cast<uint32_t>(opt_compaction_threads);
   options->finish_compactions_on_close = opt_finish_compactions_on_close;
   options->flush_on_close = !opt_fast_shutdown;
+  options->new_format = 2;
   options->log_level = static_cast<int>(opt_log_level);
   /* The server takes a number for the name in that place; 1 is the full setting of InnoDB and MyRocks. */
   if (opt_unified_sync_mode == TIDESDB_SYNC_INTERVAL)

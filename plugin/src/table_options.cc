@@ -61,6 +61,11 @@ static MYSQL_THDVAR_ULONGLONG(default_level_size_ratio, PLUGIN_VAR_RQCMDARG, "LE
                               nullptr, nullptr, 10, 2, 100, 0);
 static MYSQL_THDVAR_ULONGLONG(default_min_levels, PLUGIN_VAR_RQCMDARG, "MIN_LEVELS of new tables", nullptr,
                               nullptr, 1, 1, 64, 0);
+static MYSQL_THDVAR_ULONGLONG(
+    default_klog_value_threshold, PLUGIN_VAR_RQCMDARG,
+    "KLOG_VALUE_THRESHOLD of new tables, in bytes: longer rows are written once, to value "
+    "files. At least 4096 in effect",
+    nullptr, nullptr, 512, 0, NO_BOUND, 0);
 static MYSQL_THDVAR_ULONGLONG(default_tombstone_density_trigger, PLUGIN_VAR_RQCMDARG,
                               "TOMBSTONE_DENSITY_TRIGGER of new tables, per 10,000; 0: off", nullptr, nullptr,
                               0, 0, 10000, 0);
@@ -86,8 +91,6 @@ NUMBER_WITHOUT_EFFECT(compact_after_range_delete_min_rows, RANGE_DELETE_MIN_ROWS
                       "the share of tombstones decides when a range is merged");
 NUMBER_WITHOUT_EFFECT(default_write_buffer_size, WRITE_BUFFER_SIZE, 64 * MB, 64 * KB, NO_BOUND,
                       "all column families have one memtable");
-NUMBER_WITHOUT_EFFECT(default_klog_value_threshold, KLOG_VALUE_THRESHOLD, 512, 0, NO_BOUND,
-                      "values stand with their keys");
 NUMBER_WITHOUT_EFFECT(default_dividing_level_offset, DIVIDING_LEVEL_OFFSET, 1, 0, 64,
                       "merges choose levels by size");
 NUMBER_WITHOUT_EFFECT(default_skip_list_max_level, SKIP_LIST_MAX_LEVEL, 12, 1, 64,
@@ -193,7 +196,6 @@ struct OptionWithoutEffect {
 
 const OptionWithoutEffect options_without_effect[] = {
     {"WRITE_BUFFER_SIZE", NUMBER_DIFFERS(write_buffer_size)},
-    {"KLOG_VALUE_THRESHOLD", NUMBER_DIFFERS(klog_value_threshold)},
     {"DIVIDING_LEVEL_OFFSET", NUMBER_DIFFERS(dividing_level_offset)},
     {"SKIP_LIST_MAX_LEVEL", NUMBER_DIFFERS(skip_list_max_level)},
     {"INDEX_SAMPLE_RATIO", NUMBER_DIFFERS(index_sample_ratio)},
@@ -235,7 +237,6 @@ void note_table_variables() {
   NOTE_DEFAULT(RANGE_DELETE_MIN_ROWS, compact_after_range_delete_min_rows);
   NOTE_DEFAULT(WRITE_BUFFER_SIZE, default_write_buffer_size);
   NOTE_DEFAULT(BLOCK_INDEXES, default_block_indexes);
-  NOTE_DEFAULT(KLOG_VALUE_THRESHOLD, default_klog_value_threshold);
   NOTE_DEFAULT(DIVIDING_LEVEL_OFFSET, default_dividing_level_offset);
   NOTE_DEFAULT(SKIP_LIST_MAX_LEVEL, default_skip_list_max_level);
   NOTE_DEFAULT(SKIP_LIST_PROBABILITY, default_skip_list_probability);

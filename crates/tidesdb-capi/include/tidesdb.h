@@ -216,6 +216,7 @@ typedef struct tidesdb_options {
   uint8_t cache_grows;              /* the cache may grow beyond its size to what max_memory and the limit of the process's
                                        control groups leave, and shrinks when others need it. Without max_memory it
                                        keeps its size */
+  uint8_t new_format;               /* version of the formats of a store that this opening makes: 1 or 2 */
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
@@ -279,6 +280,8 @@ int tidesdb_close(tidesdb_db *db);
 /* Which store this is and how often it was opened, as text of at most TIDESDB_MARK_SIZE bytes with its last zero; for
  * `remembered` of later openings. TIDESDB_NOT_FOUND for a store without an owner. */
 int tidesdb_mark(tidesdb_db *db, char *mark);
+/* The version of the formats of the store's new files: 1 or 2; 0 for NULL. */
+uint32_t tidesdb_format(const tidesdb_db *db);
 /* Bytes that can still be written where the store lies, as of at most a second ago; TIDESDB_UNKNOWN when that
  * cannot be told. Cheap. */
 uint64_t tidesdb_free_space(const tidesdb_db *db);
@@ -304,6 +307,8 @@ typedef struct tidesdb_family_options {
   uint32_t level_size_ratio;
   uint32_t min_levels;
   uint32_t tombstone_density_trigger; /* of TIDESDB_RATE_SCALE; 0: off */
+  uint32_t value_threshold;         /* values of so many bytes or more are written once, to files of their own; 0: none
+                                       are. A store of format version 1 moves to version 2 for it when it is opened next */
   uint64_t tombstone_density_min_entries;
   uint64_t sync_interval_us;        /* of TIDESDB_SYNC_INTERVAL; 0: the store's. The shortest of all families
                                        counts for all */
@@ -771,7 +776,8 @@ typedef struct tidesdb_family_stats {
   size_t struct_size;
   uint64_t entries;          /* live rows; exact where `counted` says so, else estimated */
   uint64_t tombstones;
-  uint64_t data_bytes;       /* on disk */
+  uint64_t data_bytes;       /* of tables on disk */
+  uint64_t value_bytes;      /* of values in value files, as stored */
   uint64_t memtable_bytes;   /* keys and their newest values in memtables */
   uint64_t mean_row_bytes;   /* key and value, uncompressed; estimated */
   uint32_t runs;             /* that a read may have to visit */
@@ -805,6 +811,7 @@ typedef struct tidesdb_stats {
       compaction_queue;
   uint64_t cache_entries, cache_bytes, cache_hits, cache_misses, cache_compressed_hits, cache_partitions,
       table_reads, table_read_bytes;
+  uint64_t value_files, value_bytes, value_bytes_written, value_bytes_freed;
   uint64_t total_tombstones, total_entries;
   uint64_t backpressure_waits, backpressure_wait_us;
   uint64_t lock_waits, lock_wait_us, lock_deadlocks, lock_timeouts, lock_held, lock_entries, lock_chain_max;
@@ -870,6 +877,17 @@ typedef struct tidesdb_table_info {
 } tidesdb_table_info;
 /* By family, level and key; the dictionary's (family 0) first. */
 int tidesdb_tables(tidesdb_db *db, int (*visit)(void *context, const tidesdb_table_info *row), void *context);
+
+/* A file of values of `value_threshold` bytes and more. */
+typedef struct tidesdb_value_file_info {
+  uint64_t file, bytes;         /* bytes that it takes on disk, about */
+  uint64_t values, value_bytes; /* that tables point to, dead versions included; as stored */
+  uint64_t sstables;            /* that point to it */
+  uint64_t other_holds;         /* memtables, transactions, readers, backups; until there is none, dead values stay */
+  uint64_t takes_values;        /* 1: values are being written to it */
+} tidesdb_value_file_info;
+/* By number. */
+int tidesdb_value_files(tidesdb_db *db, int (*visit)(void *context, const tidesdb_value_file_info *row), void *context);
 
 /* At most `limit` grants and waits, locks that somebody waits for first and as they were at one moment;
  * *complete: whether these are all. Keys that a large transaction has in files appear when somebody waits for them. */

@@ -26,6 +26,7 @@ pub struct FamilyOptionsC {
     pub(crate) level_size_ratio: u32,
     pub(crate) min_levels: u32,
     pub(crate) tombstone_density_trigger: u32,
+    pub(crate) value_threshold: u32,
     pub(crate) tombstone_density_min_entries: u64,
     pub(crate) sync_interval_us: u64,
 }
@@ -50,6 +51,7 @@ impl FamilyOptionsC {
             level_size_ratio: d.level_size_ratio,
             min_levels: d.min_levels,
             tombstone_density_trigger: d.tombstone_density_trigger,
+            value_threshold: d.value_threshold,
             tombstone_density_min_entries: d.tombstone_density_min_entries,
             sync_interval_us: d.sync_interval_us,
         }
@@ -91,8 +93,7 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
         tombstone_density_trigger: c.tombstone_density_trigger,
         tombstone_density_min_entries: c.tombstone_density_min_entries,
         sync_interval_us: c.sync_interval_us,
-        // Of the Rust interface alone, until files with few needed values are collected.
-        value_threshold: 0,
+        value_threshold: c.value_threshold,
     })
 }
 

@@ -144,6 +144,42 @@ pub unsafe extern "C" fn tidesdb_tables(
     })
 }
 
+/// `tidesdb_value_file_info`.
+#[repr(C)]
+pub struct ValueFileInfoC {
+    pub(crate) file: u64,
+    pub(crate) bytes: u64,
+    pub(crate) values: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) sstables: u64,
+    pub(crate) other_holds: u64,
+    pub(crate) takes_values: u64,
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_value_files(
+    db: *mut DbHandle,
+    visit: VisitRow<ValueFileInfoC>,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| {
+        // SAFETY: the crate's contract.
+        let files = unsafe { given(db)? }.db.value_files();
+        let rows = files.iter().map(|file| ValueFileInfoC {
+            file: file.file,
+            bytes: file.bytes,
+            values: file.values,
+            value_bytes: file.value_bytes,
+            sstables: file.tables,
+            other_holds: file.other_holds,
+            takes_values: file.takes_values.into(),
+        });
+        // SAFETY: as above.
+        unsafe { hand_out(visit, context, rows) }
+    })
+}
+
 /// `tidesdb_lock_info`.
 #[repr(C)]
 pub struct LockInfoC {

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::{
     error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC,
     FamilyStatsC, KeyPartC, LiveOptionsC, LockInfoC, MemoryPlanC, OpC, OptionsC, ReadWorkC, RowC, SeekC,
-    Slice, StatsC, TableInfoC, TxnInfoC, WaitObserverC, WatchC,
+    Slice, StatsC, TableInfoC, TxnInfoC, ValueFileInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields with one name in both, then the renamed ones.
@@ -77,6 +77,7 @@ fn structs_agree_with_the_header() {
             finish_compactions_on_close,
             flush_on_close,
             cache_grows,
+            new_format,
             log_level,
             log,
             log_context,
@@ -123,6 +124,7 @@ fn structs_agree_with_the_header() {
             level_size_ratio,
             min_levels,
             tombstone_density_trigger,
+            value_threshold,
             tombstone_density_min_entries,
             sync_interval_us,
         ]
@@ -150,7 +152,18 @@ fn structs_agree_with_the_header() {
         rust,
         "tidesdb_family_stats",
         FamilyStatsC,
-        [struct_size, entries, tombstones, data_bytes, memtable_bytes, mean_row_bytes, runs, levels, counted]
+        [
+            struct_size,
+            entries,
+            tombstones,
+            data_bytes,
+            value_bytes,
+            memtable_bytes,
+            mean_row_bytes,
+            runs,
+            levels,
+            counted
+        ]
     );
     check!(
         c,
@@ -179,6 +192,10 @@ fn structs_agree_with_the_header() {
             cache_partitions,
             table_reads,
             table_read_bytes,
+            value_files,
+            value_bytes,
+            value_bytes_written,
+            value_bytes_freed,
             total_tombstones,
             total_entries,
             backpressure_waits,
@@ -267,6 +284,13 @@ fn structs_agree_with_the_header() {
     check!(
         c,
         rust,
+        "tidesdb_value_file_info",
+        ValueFileInfoC,
+        [file, bytes, values, value_bytes, sstables, other_holds, takes_values]
+    );
+    check!(
+        c,
+        rust,
         "tidesdb_lock_info",
         LockInfoC,
         [
@@ -336,6 +360,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_key_part", size_of::<KeyPartC>()),
         ("tidesdb_family_info", size_of::<FamilyInfoC>()),
         ("tidesdb_table_info", size_of::<TableInfoC>()),
+        ("tidesdb_value_file_info", size_of::<ValueFileInfoC>()),
         ("tidesdb_lock_info", size_of::<LockInfoC>()),
         ("tidesdb_txn_info", size_of::<TxnInfoC>()),
         ("tidesdb_compaction_info", size_of::<CompactionInfoC>()),

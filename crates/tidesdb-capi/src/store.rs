@@ -15,7 +15,7 @@ use crate::error::{fail, guard, guard_shared, OK};
 use crate::handles::{DbHandle, FamilyHandle};
 use crate::heap;
 use crate::observer::{Observer, WaitObserverC};
-use crate::values::{direct_reads, sync_mode};
+use crate::values::{direct_reads, format_version, sync_mode};
 use crate::{answer, bytes, given, null, Slice, Visit, NOT_FOUND};
 
 /// `tidesdb_log_fn`.
@@ -52,6 +52,7 @@ pub struct OptionsC {
     pub(crate) finish_compactions_on_close: u8,
     pub(crate) flush_on_close: u8,
     pub(crate) cache_grows: u8,
+    pub(crate) new_format: u8,
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
@@ -81,6 +82,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         finish_compactions_on_close: 0,
         flush_on_close: 0,
         cache_grows: 0,
+        new_format: defaults.new_format.number() as u8,
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
@@ -114,6 +116,7 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
         max_open_files: c.max_open_files as usize,
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
         flush_on_close: c.flush_on_close != 0,
+        new_format: format_version(c.new_format)?,
         ..Options::default()
     };
     if !c.write_buffer_variable.is_null() {
@@ -228,6 +231,13 @@ pub unsafe extern "C" fn tidesdb_mark(db: *mut DbHandle, mark: *mut c_char) -> c
         unsafe { mark.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
         Ok(OK)
     })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_format(db: *const DbHandle) -> u32 {
+    // SAFETY: the crate's contract.
+    unsafe { db.as_ref() }.map_or(0, |handle| handle.db.format().number())
 }
 
 /// See the header.

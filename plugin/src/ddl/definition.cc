@@ -160,6 +160,29 @@ bool option_is_given(const engine_option_value *option, const char *name) {
   return false;
 }
 
+bool threshold_is_given(const TABLE_SHARE *share, const HA_CREATE_INFO *info) {
+  return option_is_given(info->option_list, "KLOG_VALUE_THRESHOLD") ||
+         option_is_given(share->option_list, "KLOG_VALUE_THRESHOLD");
+}
+
+/* Shorter values cost more in files of their own than they save. */
+constexpr ulonglong LEAST_VALUE_THRESHOLD = 4096;
+
+/* A store of format version 1 keeps its values with their keys, unless the table asks: it never goes back. */
+uint32_t value_threshold(const TABLE_SHARE *share, const HA_CREATE_INFO *info) {
+  if (tidesdb_format(plugin.db) < 2 && !threshold_is_given(share, info)) return 0;
+  const ulonglong threshold = std::max(share->option_struct->klog_value_threshold, LEAST_VALUE_THRESHOLD);
+  return threshold < UINT_MAX32 ? static_cast<uint32_t>(threshold) : 0; /* no row is so long */
+}
+
+void note_later_threshold(THD *thd, const TABLE_SHARE *share, const HA_CREATE_INFO *info) {
+  if (share->option_struct && tidesdb_format(plugin.db) < 2 && value_threshold(share, info) != 0)
+    note(
+        thd,
+        "KLOG_VALUE_THRESHOLD has its effect from the next start of the server on: the store moves to format "
+        "version 2 then, which older versions of the engine do not open");
+}
+
 }  // namespace
 
 bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) {
@@ -171,6 +194,7 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
   if (refuse_indexes(form) || refuse_foreign_keys(thd, info)) return true;
   note_options_without_effect(thd, form->s, info);
   note_weak_sync_mode(thd, form->s);
+  note_later_threshold(thd, form->s, info);
   return false;
 }
 
@@ -198,6 +222,7 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
   options->min_levels = static_cast<uint32_t>(table->min_levels);
   options->tombstone_density_trigger = static_cast<uint32_t>(table->tombstone_density_trigger);
   options->tombstone_density_min_entries = table->tombstone_density_min_entries;
+  if (!key) options->value_threshold = value_threshold(share, info);
 }
 
 }  // namespace tidesdb

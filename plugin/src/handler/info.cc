@@ -43,7 +43,7 @@ void ha_tidesdb::fill_variable_statistics(bool shown) {
   if (rows.struct_size == 0) return;
   stats.records = rows.entries;
   stats.deleted = rows.tombstones;
-  stats.data_file_length = rows.data_bytes + rows.memtable_bytes;
+  stats.data_file_length = rows.data_bytes + rows.value_bytes + rows.memtable_bytes;
   const uint64_t mean = rows.entries ? stats.data_file_length / rows.entries : 0;
   stats.mean_rec_length = static_cast<ulong>(mean);
   stats.delete_length = 0;

@@ -1,5 +1,5 @@
 /*
-  TIDESDB_COLUMN_FAMILIES and TIDESDB_SSTABLES: what is stored where.
+  TIDESDB_COLUMN_FAMILIES, TIDESDB_SSTABLES, TIDESDB_VALUE_FILES: what is stored where.
 */
 #include "key/sql_headers.h"
 
@@ -30,6 +30,7 @@ ST_FIELD_INFO column_families[] = {Show::Column("FAMILY_ID", Show::ULonglong(), 
                                    Show::Column("ENTRIES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("TOMBSTONES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("DATA_BYTES", Show::ULonglong(), NOT_NULL),
+                                   Show::Column("VALUE_BYTES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("MEMTABLE_BYTES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("ENTRY_BYTES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("RUNS", Show::ULonglong(), NOT_NULL),
@@ -37,6 +38,7 @@ ST_FIELD_INFO column_families[] = {Show::Column("FAMILY_ID", Show::ULonglong(), 
                                    Show::Column("COMPRESSION", Show::Varchar(16), NOT_NULL),
                                    Show::Column("BLOCK_BYTES", Show::ULonglong(), NOT_NULL),
                                    Show::Column("BLOOM_FPR", Show::ULonglong(), NULLABLE),
+                                   Show::Column("VALUE_THRESHOLD", Show::ULonglong(), NULLABLE),
                                    Show::Column("SYNC_MODE", Show::Varchar(16), NULLABLE),
                                    Show::Column("BIRTH_SEQ", Show::ULonglong(), NOT_NULL),
                                    Show::Column("OLD_FORM_BYTES", Show::ULonglong(), NOT_NULL),
@@ -55,6 +57,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
   row->number(info->stats.entries);
   row->number(info->stats.tombstones);
   row->number(info->stats.data_bytes);
+  row->number(info->stats.value_bytes);
   row->number(info->stats.memtable_bytes);
   row->number(info->stats.mean_row_bytes);
   row->number(info->stats.runs);
@@ -62,6 +65,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
   row->text(compression_name(info->options.compression));
   row->number(info->options.block_size);
   row->number(info->options.bloom_filter ? info->options.bloom_fpr : TIDESDB_UNKNOWN);
+  row->number(info->options.value_threshold ? info->options.value_threshold : TIDESDB_UNKNOWN);
   static const char *const modes[] = {"NONE", "INTERVAL", "FULL"};
   if (info->options.sync_mode < array_elements(modes))
     row->text(modes[info->options.sync_mode]);
@@ -127,11 +131,40 @@ int fill_sstables(THD *thd, TABLE_LIST *tables, Item *) {
   return row.result(tidesdb_tables(row.db(), put_table, &context));
 }
 
+ST_FIELD_INFO value_files[] = {Show::Column("FILE", Show::ULonglong(), NOT_NULL),
+                               Show::Column("FILE_BYTES", Show::ULonglong(), NOT_NULL),
+                               Show::Column("NEEDED_VALUES", Show::ULonglong(), NOT_NULL),
+                               Show::Column("NEEDED_BYTES", Show::ULonglong(), NOT_NULL),
+                               Show::Column("SSTABLES", Show::ULonglong(), NOT_NULL),
+                               Show::Column("OTHER_HOLDS", Show::ULonglong(), NOT_NULL),
+                               Show::Column("STATE", Show::Varchar(16), NOT_NULL),
+                               Show::CEnd()};
+
+int put_value_file(void *pointer, const tidesdb_value_file_info *info) {
+  Filling *row = static_cast<Filling *>(pointer);
+  row->number(info->file);
+  row->number(info->bytes);
+  row->number(info->values);
+  row->number(info->value_bytes);
+  row->number(info->sstables);
+  row->number(info->other_holds);
+  row->text(info->takes_values ? "WRITING" : info->other_holds ? "HELD" : info->values ? "NEEDED" : "DEAD");
+  return row->store();
+}
+
+int fill_value_files(THD *thd, TABLE_LIST *tables, Item *) {
+  Filling row(thd, tables);
+  if (!row.may_read()) return row.refused();
+  return row.result(tidesdb_value_files(row.db(), put_value_file, &row));
+}
+
 }  // namespace
 
 int init_column_families(void *schema) { return describe(schema, column_families, fill_column_families); }
 
 int init_sstables(void *schema) { return describe(schema, sstables, fill_sstables); }
+
+int init_value_files(void *schema) { return describe(schema, value_files, fill_value_files); }
 
 }  // namespace i_s
 

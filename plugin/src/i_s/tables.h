@@ -18,6 +18,7 @@ extern struct st_mysql_information_schema interface;
 
 int init_column_families(void *schema);
 int init_sstables(void *schema);
+int init_value_files(void *schema);
 int init_locks(void *schema);
 int init_trx(void *schema);
 int init_compactions(void *schema);
