@@ -369,7 +369,17 @@ fn a_full_disk_refuses_a_value_and_loses_none() {
     disk.fail(full);
     let refused = put(&db, &family, 1, &value(2, 3000)).expect_err("no room");
     assert!(matches!(refused, Error::DiskFull(_)), "{refused}");
+    let stats = db.stats();
+    assert!(stats.disk_is_full && stats.disk_full_count == 1, "it is told");
     put(&db, &family, 2, &value(3, 3000)).expect("puts");
+    // Room for one is none for all: a thread looks each second.
+    assert!(db.stats().disk_is_full);
+    let begun = std::time::Instant::now();
+    while db.stats().disk_is_full {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "the room is not noticed");
+        disk.advance_clock(500_000);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     let expected = vec![(key(1), value(1, 3000)), (key(2), value(3, 3000))];
     assert!(rows(&db, &family).expect("reads") == expected);
 }

@@ -494,7 +494,7 @@ fn names_of_tables() -> Vec<String> {
     TABLES.iter().map(|table| format!("{DATABASE}.{}", table.name)).collect()
 }
 
-/// Makes a table, fills it until the memtable is flushed, and drops it.
+/// Makes a table, fills it until the memtable is flushed, and drops it. Longer rows would go to value files.
 fn flushes(session: &mut Session) -> Result<Option<String>> {
     let count = "tidesdb_flush_count";
     let before = must(count, session.status(count))?;
@@ -502,8 +502,8 @@ fn flushes(session: &mut Session) -> Result<Option<String>> {
     set_up(
         session,
         &[
-            &format!("CREATE TABLE {table} (a INT PRIMARY KEY, pad VARBINARY(8000)) ENGINE=TidesDB MIN_DISK_SPACE=0"),
-            &format!("INSERT INTO {table} SELECT seq, REPEAT('f', 8000) FROM {DATABASE}.seq_1_to_200"),
+            &format!("CREATE TABLE {table} (a INT PRIMARY KEY, pad VARBINARY(4000)) ENGINE=TidesDB MIN_DISK_SPACE=0"),
+            &format!("INSERT INTO {table} SELECT seq, REPEAT('f', 4000) FROM {DATABASE}.seq_1_to_400"),
         ],
     )?;
     let start = Instant::now();

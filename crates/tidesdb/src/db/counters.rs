@@ -214,6 +214,7 @@ impl Maintenance {
             "value files without values stay for now",
             self.store.end_value_files().map(|_| ()),
         );
+        self.store.look_for_room_for_values();
     }
 
     fn stored_counter(&self, family: &Family, counter: u32) -> Result<u64> {

@@ -107,6 +107,8 @@ pub struct Store {
     pub(crate) proves_inserts: AtomicBool,
     /// Nobody knows which id the manifest has: the edit with a new one failed, and may be on the disk all the same.
     pub(crate) id_is_uncertain: AtomicBool,
+    /// Bytes of the last value without room on the disk.
+    pub(crate) refused_value: AtomicU64,
     /// See [`crate::iter::LiveSnapshots`].
     unproven_upto: AtomicU64,
     /// Bytes free on the store's file system, and the time of that answer in microseconds of the clock.
@@ -178,6 +180,7 @@ impl Store {
             stats: Stats::default(),
             proves_inserts: AtomicBool::new(false),
             id_is_uncertain: AtomicBool::new(false),
+            refused_value: AtomicU64::new(0),
             unproven_upto: AtomicU64::new(unproven_upto),
             free_space: AtomicU64::new(u64::MAX),
             free_space_at: AtomicU64::new(0),

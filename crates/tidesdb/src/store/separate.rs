@@ -1,6 +1,8 @@
 //! Values that go to value files, and the files' names in the manifest.
 
-use crate::error::Result;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Error, Result};
 use crate::options::{FamilyOptions, FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::store::Store;
@@ -8,6 +10,12 @@ use crate::sync::note;
 use crate::types::{FileNo, Kind, Pieces};
 use crate::values::{NewFiles, Separation, WrittenValue};
 use crate::version::{next_format, Edit, VersionSet};
+use crate::wal::FullFor;
+
+/// Least time without a refused value, in microseconds, and least free bytes beyond twice the last one's, after which the disk has
+/// room for values again.
+const REFUSAL_PAUSE_US: u64 = 1_000_000;
+const LEAST_ROOM: u64 = 1 << 20;
 
 impl Store {
     /// True if a value of `len` bytes in a family's entry of this kind goes to a value file.
@@ -36,6 +44,12 @@ impl Store {
             begins = true;
             let number = self.create()?;
             self.name(number).map(|()| number)
+        });
+        let written = written.inspect_err(|error| {
+            if let Error::DiskFull(what) = error {
+                self.refused_value.store(value.len() as u64, Relaxed);
+                self.wal.fullness().found(FullFor::Value, what, self.now_micros());
+            }
         })?;
         if begins {
             // The files before it. Else they, their descriptors and the next sync would grow without a bound while the log idles.
@@ -62,6 +76,19 @@ impl Store {
         let when = "large values go to files of their own from the next opening on, which moves the store to format \
                     version 2: older builds open it no more";
         self.log(level, &format!("{when}{what}"));
+    }
+
+    /// After a value without room: looks whether there is some again. Others may fit meanwhile, so it takes a while without a
+    /// refusal. For a background thread.
+    pub(crate) fn look_for_room_for_values(&self) {
+        let (fullness, now) = (self.wal.fullness(), self.now_micros());
+        let needed = self.refused_value.load(Relaxed).saturating_mul(2) + LEAST_ROOM;
+        if fullness.holds(FullFor::Value)
+            && fullness.since_refusal(now) >= REFUSAL_PAUSE_US
+            && self.free_space_now() >= needed
+        {
+            fullness.over(FullFor::Value, now);
+        }
     }
 
     /// Gives up the value files that nobody needs, and returns their number. For a background thread.

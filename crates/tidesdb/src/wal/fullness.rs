@@ -1,5 +1,5 @@
 //! Tracks the fullness of the store's disk: reports its begin and its end in the log, once each, and counts
-//! them. Logs, flushes and merges report here; each tries again by itself.
+//! them. Logs, flushes, merges and writers of large values report here; each tries again by itself.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering::Relaxed};
 
@@ -18,6 +18,8 @@ pub enum FullFor {
     Flush = 4,
     /// A compaction: it waits.
     Merge = 8,
+    /// A statement's value: the statement is refused.
+    Value = 16,
 }
 
 impl FullFor {
@@ -27,6 +29,7 @@ impl FullFor {
             FullFor::LogSpace => "changes are refused, and reads go on",
             FullFor::Flush => "memtables stay in memory, and changes are refused once it is used up",
             FullFor::Merge => "merges wait, and all else goes on",
+            FullFor::Value => "statements with large values are refused, and reads go on",
         }
     }
 
@@ -35,6 +38,7 @@ impl FullFor {
             FullFor::LogWrite | FullFor::LogSpace => "the write-ahead log",
             FullFor::Flush => "a flush",
             FullFor::Merge => "a merge",
+            FullFor::Value => "a large value",
         }
     }
 }
@@ -42,7 +46,7 @@ impl FullFor {
 #[derive(Debug, Default)]
 struct State {
     begun_us: u64,
-    /// Time of the last refusal of a place in the log.
+    /// Time of the last refusal of a place in the log, or of a value.
     refused_us: u64,
 }
 
@@ -77,7 +81,7 @@ impl DiskFullness {
         self.causes.load(Relaxed) & whom as u8 != 0
     }
 
-    /// Microseconds since the last refusal of a place in the log.
+    /// Microseconds since the last refusal of a place in the log, or of a value.
     pub(crate) fn since_refusal(&self, now: u64) -> u64 {
         now.saturating_sub(self.state.lock().refused_us)
     }
@@ -86,7 +90,7 @@ impl DiskFullness {
     pub(crate) fn found(&self, whom: FullFor, what: &str, now: u64) {
         let mut state = self.state.lock();
         let before = self.causes.fetch_or(whom as u8, Relaxed);
-        if whom == FullFor::LogSpace {
+        if matches!(whom, FullFor::LogSpace | FullFor::Value) {
             state.refused_us = now;
         }
         if before == 0 {
