@@ -88,6 +88,13 @@ pub struct TableShape<'a> {
     pub busy: bool,
 }
 
+impl TableShape<'_> {
+    /// Bytes of the table and of its values in value files.
+    fn weight(&self) -> u64 {
+        self.len + self.value_len
+    }
+}
+
 /// The picker's view of a family.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyShape<'a> {
@@ -265,7 +272,7 @@ impl<'a> FamilyShape<'a> {
             TableShape {
                 file: run.file.number(),
                 len: meta.len,
-                value_len: meta.values.iter().map(|of| of.bytes).sum(),
+                value_len: meta.value_bytes(),
                 file_len: run.file.len(),
                 min_key: &meta.min_key,
                 max_key: &meta.max_key,
@@ -331,12 +338,12 @@ fn bytes(runs: &[TableShape<'_>]) -> u64 {
 
 /// Bytes of tables and of their values in value files.
 fn weight(runs: &[TableShape<'_>]) -> u64 {
-    runs.iter().map(|run| run.len + run.value_len).sum()
+    runs.iter().map(TableShape::weight).sum()
 }
 
 /// The same of the tables not held by a running job.
 fn free_weight(runs: &[TableShape<'_>]) -> u64 {
-    runs.iter().filter(|run| !run.busy).map(|run| run.len + run.value_len).sum()
+    runs.iter().filter(|run| !run.busy).map(TableShape::weight).sum()
 }
 
 /// The most urgent compaction of a family, if one is due.
@@ -407,7 +414,7 @@ fn pick_level0(shape: &FamilyShape<'_>, bounds: &Bounds, targets: &Targets, scor
     if runs.len() as u64 >= bounds.trigger.min(2) {
         let (min, max) = key_range(runs)?;
         let overlap = weight(shape.overlapping(targets.base, min, max));
-        let small = runs.iter().all(|run| run.len + run.value_len < bounds.small_run);
+        let small = runs.iter().all(|run| run.weight() < bounds.small_run);
         if small && runs.len() > 1 && overlap > weight(runs) * SMALL_RUN_OVERLAP {
             return Some(within_level0(runs, Reason::Level0Small, score));
         }

@@ -190,7 +190,7 @@ impl Db {
             for (level, table) in levels.tables() {
                 tombstones += table.meta().tombstones;
                 entries += table.meta().entries;
-                value_bytes += table.meta().values.iter().map(|of| of.bytes).sum::<u64>();
+                value_bytes += table.meta().value_bytes();
                 let density = table.meta().tombstones as f64 / table.meta().entries.max(1) as f64;
                 if density > densest.density {
                     densest = Densest { density, level };

@@ -87,6 +87,11 @@ impl ValueUse {
 }
 
 impl SsTableMeta {
+    /// Bytes of the values in value files, as stored.
+    pub fn value_bytes(&self) -> u64 {
+        self.values.iter().map(|of| of.bytes).sum()
+    }
+
     /// True if `properties` belong to the table described by the manifest. Another table of the family may
     /// have the same length.
     pub(super) fn describes(&self, properties: &Properties) -> bool {

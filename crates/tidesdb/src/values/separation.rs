@@ -104,13 +104,12 @@ impl<'a> Separation<'a> {
         moved: &mut MovedValues,
     ) -> Result<()> {
         let (expiry, value) = expiry_and_value(entry.kind, entry.stored());
-        let rest: Vec<&[u8]> = more.iter().collect();
-        let value = Pieces::new(value, &rest);
-        let stays = entry.kind.is_tombstone() || entry.kind.has_pointer() || value.len() < self.threshold;
-        if stays {
+        let is_long = value.len() + more.len() >= self.threshold;
+        if !is_long || entry.kind.is_tombstone() || entry.kind.has_pointer() {
             return to.add_in_pieces(key, entry, more);
         }
-        let WrittenValue { pointer, file } = self.write(family, key, value, moved)?;
+        let rest: Vec<&[u8]> = more.iter().collect();
+        let WrittenValue { pointer, file } = self.write(family, key, Pieces::new(value, &rest), moved)?;
         note("values: moved out of entries");
         moved.holds.add(file);
         let stored = [expiry, &pointer].concat();

@@ -168,8 +168,7 @@ impl Totals {
     /// The sums for one table.
     pub fn of(meta: &SsTableMeta) -> Totals {
         let &SsTableMeta { len, entries, tombstones, keys, raw_bytes, .. } = meta;
-        let value_bytes = meta.values.iter().map(|of| of.bytes).sum();
-        Totals { bytes: len, entries, tombstones, keys, raw_bytes, value_bytes }
+        Totals { bytes: len, entries, tombstones, keys, raw_bytes, value_bytes: meta.value_bytes() }
     }
 }
 
