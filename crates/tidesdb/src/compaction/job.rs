@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::flush::table_files::{TableFiles, TableRules};
 use crate::iter::{LiveSnapshots, VersionIterator};
 use crate::mutant::{self, Mutant};
-use crate::options::{FamilyOptions, FormatVersion};
+use crate::options::FamilyOptions;
 use crate::sync::note;
 use crate::table::SsTableOptions;
 use crate::types::{Entry, FamilyId, FileNo, Pieces};
@@ -47,12 +47,6 @@ impl JobContext<'_> {
         }
         (self.pace)(bytes);
         Ok(())
-    }
-
-    /// The separation of a family's values on their way.
-    fn separation(&self, options: &FamilyOptions) -> Option<Separation<'_>> {
-        let new = self.new_value_files.filter(|_| self.versions.format() == FormatVersion::Two)?;
-        Separation::of_family(self.versions.values(), options, new)
     }
 
     fn sync_dir(&self) -> Result<()> {
@@ -143,7 +137,7 @@ pub fn compact(
         writing: None,
         files: Vec::new(),
         tables: Vec::new(),
-        separation: context.separation(options),
+        separation: context.new_value_files.and_then(|new| context.versions.separation(options, new)),
         moved: MovedValues::default(),
     };
     done.counts = rewrite(&mut MergingVersionIterator::new(iterators), context.live, &mut outputs)?;

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
-use crate::options::{FamilyOptions, FormatVersion, LogLevel};
+use crate::options::{FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::store::Store;
 use crate::sync::note;
 use crate::types::{FileNo, Kind, Pieces};
-use crate::values::{NewFiles, Separation, WrittenValue};
+use crate::values::{NewFiles, WrittenValue};
 use crate::version::{next_format, Edit, VersionSet};
 use crate::wal::FullFor;
 
@@ -26,12 +26,6 @@ impl Store {
             && len >= threshold as usize
             && !kind.is_tombstone()
             && self.versions.format() == FormatVersion::Two
-    }
-
-    /// Moves the long values of a load of a family with these options to value files.
-    pub(crate) fn separation(&self, options: &FamilyOptions) -> Option<Separation<'_>> {
-        let is_possible = self.versions.format() == FormatVersion::Two;
-        is_possible.then(|| Separation::of_family(self.versions.values(), options, self)).flatten()
     }
 
     /// Writes a value to a value file.

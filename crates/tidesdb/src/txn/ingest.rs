@@ -375,7 +375,7 @@ impl LoadTables {
                 self.writing.insert(output)
             }
         };
-        match self.store.separation(&self.family_options) {
+        match self.store.versions.separation(&self.family_options, &*self.store) {
             Some(separation) => {
                 separation.add(&mut output.writer, (self.family, key), entry, more, &mut self.moved)
             }

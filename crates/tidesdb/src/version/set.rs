@@ -20,12 +20,12 @@ use crate::error::{Error, Result};
 use crate::host::{HashMap, HashSet};
 use crate::io::{DirectoryLock, Disk};
 use crate::mutant::{self, Mutant};
-use crate::options::FormatVersion;
+use crate::options::{FamilyOptions, FormatVersion};
 use crate::sync::{note, Mutex};
 use crate::table::{next_table_offset, SsTable, SsTableMeta, TableStore};
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::value_holds::ValueFile;
-use crate::values::ValueFiles;
+use crate::values::{NewFiles, Separation, ValueFiles};
 
 use self::obsolete::{Obsolete, ObsoleteFiles};
 use self::plan::{plan, FileRecord, Opening, Plan, Replay};
@@ -396,6 +396,17 @@ impl VersionSet {
     /// The value files.
     pub fn values(&self) -> &Arc<ValueFiles> {
         &self.values
+    }
+
+    /// Moves the long values of a family with these options to value files, which version 2 of the formats has; `None`: they
+    /// stay in their entries.
+    pub(crate) fn separation<'a>(
+        &'a self,
+        options: &FamilyOptions,
+        new: &'a dyn NewFiles,
+    ) -> Option<Separation<'a>> {
+        let is_possible = self.format == FormatVersion::Two;
+        is_possible.then(|| Separation::of_family(&self.values, options, new)).flatten()
     }
 
     /// Gives up a new value file that no edit has named.
