@@ -129,6 +129,23 @@ fn long_values_are_written_once_and_read_from_everywhere() {
     check(&db, &family, "after a restart");
 }
 
+/// A read past the page cache would wait until the system has written the new bytes.
+#[test]
+fn a_new_value_is_read_from_the_cache() {
+    for (cache, reads) in [(1 << 20, 0), (0, 1)] {
+        let disk = FaultyDisk::new(1);
+        let options = Options { block_cache_size: cache, ..options(SyncMode::None) };
+        let (db, family) = new_store(&disk, &options);
+        for version in 1..=2 {
+            put(&db, &family, 1, &value(version, 3000)).expect("puts");
+        }
+        let before = db.stats().table_reads;
+        let found = begin(&db).get(&family, &key(1), ReadMode::Snapshot).expect("reads");
+        assert_eq!(found, Some(value(2, 3000)));
+        assert_eq!(db.stats().table_reads - before, reads, "a cache of {cache} bytes");
+    }
+}
+
 #[test]
 fn values_are_compressed_as_their_family_and_a_store_of_version_1_has_none() {
     let disk = FaultyDisk::new(1);

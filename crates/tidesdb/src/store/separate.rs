@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::cache::CachePriority;
 use crate::error::{Error, Result};
 use crate::options::{FormatVersion, LogLevel};
 use crate::store::family::Family;
@@ -28,13 +29,19 @@ impl Store {
             && self.versions.format() == FormatVersion::Two
     }
 
-    /// Writes a value to a value file.
+    /// Writes a value to a value file, and gives it to the cache with this priority.
     ///
     /// Errors: I/O, disk full; the store takes no changes.
-    pub(crate) fn write_value(&self, family: &Family, key: &[u8], value: Pieces<'_>) -> Result<WrittenValue> {
+    pub(crate) fn write_value(
+        &self,
+        family: &Family,
+        key: &[u8],
+        value: Pieces<'_>,
+        priority: CachePriority,
+    ) -> Result<WrittenValue> {
         let (values, method) = (self.versions.values(), family.options().compression);
         let mut begins = false;
-        let written = values.write(family.id(), key, value, method, || {
+        let written = values.write(family.id(), key, value, method, priority, || {
             begins = true;
             let number = self.create()?;
             self.name(number).map(|()| number)

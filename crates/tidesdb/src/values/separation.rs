@@ -15,7 +15,7 @@ use crate::io::File;
 use crate::mutant::{self, Mutant};
 use crate::options::{Compression, FamilyOptions};
 use crate::sync::note;
-use crate::table::SsTableWriter;
+use crate::table::{SsTableWriter, TableStore};
 use crate::types::{Entry, FamilyId, FileNo, Pieces};
 use crate::value::expiry_and_value;
 use crate::value_holds::{ValueFile, ValueHolds, ValueWrite};
@@ -54,6 +54,7 @@ pub struct MovedValues {
 struct OwnFile {
     hold: Arc<ValueFile>,
     file: Arc<dyn File>,
+    store: Arc<TableStore>,
     most: u64,
     _writes: ValueWrite,
 }
@@ -74,10 +75,12 @@ impl MovedValues {
     }
 
     fn end_file(&mut self) -> Result<()> {
-        match self.current.take() {
-            Some((of, _)) if !mutant::is(Mutant::MovedValuesUnsynced) => of.file.sync_data(),
-            _ => Ok(()),
+        let Some((of, _)) = self.current.take() else { return Ok(()) };
+        if !mutant::is(Mutant::MovedValuesUnsynced) {
+            of.file.sync_data()?;
+            of.store.written(&*of.file);
         }
+        Ok(())
     }
 }
 
@@ -151,6 +154,6 @@ impl<'a> Separation<'a> {
         };
         let (file, most) = (store.open_to_write(number)?, self.files.most_of_file());
         let _writes = hold.begin_write();
-        Ok(OwnFile { hold, file, most, _writes })
+        Ok(OwnFile { hold, file, store: Arc::clone(store), most, _writes })
     }
 }

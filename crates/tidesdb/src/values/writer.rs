@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::format::{place_after, FileHeader, RecordHeader, FILE_HEADER, RECORD_HEADER};
-use super::ValueFiles;
+use super::{ValueFiles, MOST_CACHED};
+use crate::cache::CachePriority;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::format::compression::compress;
@@ -69,6 +70,8 @@ pub(super) struct Writer {
     pub(super) moved: AtomicU64,
     /// Files with values that no sync covers.
     unsynced: Mutex<Vec<(FileNo, Arc<dyn File>)>>,
+    /// Files that take no more values, until a sync.
+    full: Mutex<Vec<Arc<dyn File>>>,
     /// Held during a sync: the next one is not done before it. True once a sync failed: nothing is known of its values, and
     /// they are in no list any more.
     has_failed: Mutex<bool>,
@@ -218,7 +221,8 @@ impl ValueFiles {
     }
 
     /// Writes a value, and returns its pointer. `begin` makes a file when one is needed, names it in the manifest, and returns
-    /// its number. Others that need a place wait for it.
+    /// its number. Others that need a place wait for it. The value goes to the cache, too, with this priority: a read past the
+    /// page cache would wait until the system has written it.
     ///
     /// Errors: I/O, disk full. Nothing refers to what was written then.
     pub fn write(
@@ -227,6 +231,7 @@ impl ValueFiles {
         key: &[u8],
         value: Pieces<'_>,
         method: Compression,
+        priority: CachePriority,
         begin: impl FnOnce() -> Result<FileNo>,
     ) -> Result<WrittenValue> {
         let record = NewRecord::new(family, key, value, method)?;
@@ -234,6 +239,16 @@ impl ValueFiles {
         let pointer = record.write(&*file, hold.number(), offset)?;
         drop(write);
         self.note_unsynced(hold.number(), file);
+        if value.len() as u64 <= MOST_CACHED {
+            let mut frame = self.cache.frame(value.len());
+            let mut rest = &mut frame[..];
+            for piece in value.iter() {
+                let (to, after) = rest.split_at_mut(piece.len());
+                to.copy_from_slice(piece);
+                rest = after;
+            }
+            self.cache.insert(hold.number(), offset, frame.freeze(), priority);
+        }
         Ok(WrittenValue { pointer, file: hold })
     }
 
@@ -250,6 +265,7 @@ impl ValueFiles {
             let hold =
                 self.hold(number).ok_or_else(|| self.store.damage(number, "a new file has no name"))?;
             let file = self.store.open_to_write(number)?;
+            self.writer.full.lock().extend(current.take().map(|full| full.file));
             *current = Some(Current { hold, file, end: FILE_HEADER, most: self.most_of_file() });
         }
         let current = current.as_mut().expect("made above");
@@ -276,12 +292,15 @@ impl ValueFiles {
         if *has_failed {
             return Err(Error::ReadOnly("an earlier sync of a value file failed".into()));
         }
+        let full = std::mem::take(&mut *self.writer.full.lock());
         let unsynced = std::mem::take(&mut *self.writer.unsynced.lock());
         if mutant::is(Mutant::ValuesUnsynced) {
             return Ok(());
         }
         let synced = unsynced.iter().try_for_each(|(_, file)| file.sync_data());
         *has_failed = synced.is_err();
+        // A late writer's pages of it stay in the page cache.
+        full.iter().for_each(|file| self.store.written(&**file));
         synced
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::locking::check_key;
 use super::{Change, ChangeKind, Transaction};
+use crate::cache::CachePriority;
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::mutant::{self, Mutant};
@@ -314,7 +315,10 @@ impl Transaction {
             return Ok(());
         }
         check_value_len(value.len())?;
-        let WrittenValue { pointer, file } = self.store.write_value(change.family, change.key, value)?;
+        // A value that takes another's place is likelier to be read soon than a new key's.
+        let priority = if is_insert { CachePriority::NoEvict } else { CachePriority::Low };
+        let WrittenValue { pointer, file } =
+            self.store.write_value(change.family, change.key, value, priority)?;
         self.batch.hold(file);
         let pointer = Pieces::new(&pointer, &[]);
         self.batch.push_in_pieces(family, change.key, kind.with_pointer(), expiry, pointer, effect);
