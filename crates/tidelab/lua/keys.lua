@@ -11,12 +11,13 @@ sysbench.cmdline.options = {
    table_size = {"Rows that are loaded", 10000},
    tables = {"Not used: there is one table", 1},
    value_bytes = {"Bytes of a value", 100},
-   op = {"get, insert, update or upsert", "get"},
+   op = {"count, get, insert, scan, update or upsert", "get"},
    mysql_storage_engine = {"Storage engine", "innodb"}
 }
 
 local SPACE = 4294967296
 local GAP = 1000000
+local SCANNED = 10
 local TABLE = "random_keys"
 local con
 
@@ -48,14 +49,18 @@ function event()
       con:query(string.format("SELECT v FROM %s WHERE k = %.0f", TABLE, key_of(any_row(rows))))
    elseif op == "update" then
       con:query(string.format("UPDATE %s SET v = '%s' WHERE k = %.0f", TABLE, value(), key_of(any_row(rows))))
+   elseif op == "count" then
+      con:query(string.format("UPDATE %s SET n = n + 1 WHERE k = %.0f", TABLE, key_of(any_row(rows))))
+   elseif op == "scan" then
+      con:query(string.format("SELECT v FROM %s WHERE k >= %.0f ORDER BY k LIMIT %d", TABLE, key_of(any_row(rows)), SCANNED))
    elseif op == "upsert" then
       -- Every second key is there at first.
-      con:query(string.format("INSERT INTO %s VALUES (%.0f, '%s') ON DUPLICATE KEY UPDATE v = VALUES(v)", TABLE,
+      con:query(string.format("INSERT INTO %s (k, v) VALUES (%.0f, '%s') ON DUPLICATE KEY UPDATE v = VALUES(v)", TABLE,
                               key_of(any_row(2 * rows)), value()))
    elseif op == "insert" then
       -- A new key lies anywhere among the loaded ones: a million of free ones after each of them.
       local key = sysbench.rand.uniform(0, 2147483646) * 2 * GAP + sysbench.rand.uniform(1, GAP - 1)
-      con:query(string.format("INSERT INTO %s VALUES (%.0f, '%s')", TABLE, key, value()))
+      con:query(string.format("INSERT INTO %s (k, v) VALUES (%.0f, '%s')", TABLE, key, value()))
    else
       error("there is no op " .. op)
    end
@@ -63,9 +68,9 @@ end
 
 function prepare()
    con = sysbench.sql.driver():connect()
-   con:query(string.format("CREATE TABLE %s (k BIGINT NOT NULL PRIMARY KEY, v MEDIUMBLOB NOT NULL) ENGINE = %s", TABLE,
+   con:query(string.format("CREATE TABLE %s (k BIGINT NOT NULL PRIMARY KEY, n INT NOT NULL DEFAULT 0, v MEDIUMBLOB NOT NULL) ENGINE = %s", TABLE,
                            sysbench.opt.mysql_storage_engine))
-   con:bulk_insert_init(string.format("INSERT INTO %s VALUES", TABLE))
+   con:bulk_insert_init(string.format("INSERT INTO %s (k, v) VALUES", TABLE))
    for row = 1, sysbench.opt.table_size do
       con:bulk_insert_next(string.format("(%.0f, '%s')", key_of(row), value()))
    end

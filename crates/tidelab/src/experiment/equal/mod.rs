@@ -101,8 +101,12 @@ struct RandomKeys {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Operation {
+    /// Updates a counter alongside the value.
+    Count,
     Get,
     Insert,
+    /// Reads some neighbours with their values.
+    Scan,
     Update,
     Upsert,
 }
@@ -110,8 +114,10 @@ enum Operation {
 impl Operation {
     fn name(self) -> &'static str {
         match self {
+            Operation::Count => "count",
             Operation::Get => "get",
             Operation::Insert => "insert",
+            Operation::Scan => "scan",
             Operation::Update => "update",
             Operation::Upsert => "upsert",
         }
