@@ -148,6 +148,52 @@ int server_order(TABLE *table, const KEY *key, const uchar *a, const uchar *b) {
   return 0;
 }
 
+/* The row in two parts, every BLOB in the second. */
+void check_parts(Probe *probe, const uchar *record, Slice primary_key) {
+  TABLE *table = probe->table;
+  std::string &verdict = probe->verdict;
+  const auto is_same = [&](const uchar *read, bool blobs) {
+    for (uint i = 0; i < table->s->fields; i++) {
+      const Field *field = table->field[i];
+      if (!field->stored_in_db() || (!blobs && (field->flags & BLOB_FLAG))) continue;
+      if (!same_field(table, field, record, read)) return false;
+    }
+    return true;
+  };
+  RowParts parts;
+  parts.threshold = 1;
+  ByteBuffer first, whole, kept;
+  probe->rows->encode(record, &first, &parts);
+  if ((parts.first_size != 0) != !parts.blobs.empty()) verdict += "; no second part, or no first";
+  if (parts.blobs.empty()) return;
+  if (parts.first_size != first.size()) verdict += "; the first part is not all that is not in the second";
+  whole.assign(first.slice());
+  for (const RowParts::Blob &blob : parts.blobs) whole.append(blob.bytes);
+
+  std::vector<uchar> scratch(table->s->reclength, 0x5a);
+  RowReader *reader = probe->reader.get();
+  if (!reader->read(primary_key, whole.slice(), scratch.data()) || !is_same(scratch.data(), true))
+    verdict += "; a row in parts does not decode";
+  const std::vector<ColumnApart> apart = reader->columns_apart();
+  if (reader->lacked_rest() || apart.size() != parts.blobs.size()) verdict += "; its second part is another";
+  if (!probe->rows->can_keep(apart)) verdict += "; its second part cannot stay";
+  for (size_t i = 0; i < apart.size() && i < parts.blobs.size(); i++)
+    if (!same_bytes(probe->rows->value_of(apart[i], record), parts.blobs[i].bytes))
+      verdict += "; a column of it has another value";
+  if (reader->read(primary_key, first.slice(), scratch.data()))
+    verdict += "; half a row decodes as a whole one";
+  if (!reader->read(primary_key, first.slice(), scratch.data(), true) || !reader->lacked_rest() ||
+      !is_same(scratch.data(), false))
+    verdict += "; a first part does not decode alone";
+  parts.kept = &apart;
+  probe->rows->encode(scratch.data(), &kept, &parts);
+  if (!same_bytes(kept.slice(), first.slice())) verdict += "; a first part is another without its second";
+  for (size_t cut = 0; cut < whole.size(); cut++) {
+    const std::vector<uchar> copy(whole.data(), whole.data() + cut);
+    reader->read(primary_key, {copy.data(), copy.size()}, scratch.data(), cut % 2 == 0);
+  }
+}
+
 void check_row(Probe *probe) {
   TABLE *table = probe->table;
   const uchar *record = table->record[0];
@@ -185,6 +231,8 @@ void check_row(Probe *probe) {
     std::vector<uchar> copy(shorter.data, shorter.data + shorter.size);
     probe->reader->read(primary_key.slice(), {copy.data(), copy.size()}, scratch.data());
   }
+
+  check_parts(probe, record, primary_key.slice());
 
   for (uint i = 0; i < table->s->keys; i++) {
     KeyCodec *codec = probe->codecs[i].get();

@@ -584,9 +584,12 @@ enum {
                                 that does not. Without it a put counts as a new row, a deletion as one less. What a
                                 key was before is as the transaction sees it. Nobody checks it; not for
                                 TIDESDB_INSERT. See tidesdb_count_rows. */
-  TIDESDB_OP_PIECES = 4      /* the value is in pieces: `value.data` points to `value.size` of tidesdb_slice. For one operation
+  TIDESDB_OP_PIECES = 4,     /* the value is in pieces: `value.data` points to `value.size` of tidesdb_slice. For one operation
                                 of a call. A row of many megabytes is written to a file of the transaction from where it
                                 is, without a copy in memory. */
+  TIDESDB_OP_KEEP_REST = 8   /* the value is in two parts (see first_size), and the second stays as the key's version has it:
+                                after the first part stands the place that a read of that version gave (`place_size`), nothing
+                                else. TIDESDB_CONFLICT when the key has another version by now. For a put. */
 };
 
 typedef struct tidesdb_op {
@@ -595,6 +598,10 @@ typedef struct tidesdb_op {
   tidesdb_slice value;
   uint8_t kind;        /* TIDESDB_PUT ... */
   uint8_t flags;       /* TIDESDB_OP_* */
+  /* Of a put: so many first bytes of the value (of its first piece) stay with the key when the rest is long enough for a value
+     file. Reads can take them alone, and a put can leave the rest where it is. 0: all bytes go there. For one operation of a
+     call, the one in pieces where there is one. */
+  uint32_t first_size;
   /* of a put: first second since 1970, of the clock by which keys expire, without the key; or TIDESDB_NO_EXPIRY */
   uint64_t expiry;
 } tidesdb_op;
@@ -645,6 +652,7 @@ enum {
   TIDESDB_READ_SHARED = 2,         /* locks, then reads the newest; TIDESDB_CONFLICT if newer than the */
   TIDESDB_READ_EXCLUSIVE = 3,      /*   transaction's snapshot (see tidesdb_txn_set_snapshot_isolation) */
   TIDESDB_READ_GAP = 4,            /* newest, no lock on keys; scans keep gaps: entries whose rows are locked */
+  TIDESDB_READ_FIRST_PART = 8,     /* flag: of values in two parts the first alone */
   TIDESDB_READ_SKIP_LOCKED = 16,   /* flag: skip rows that others have locked */
   TIDESDB_READ_PEEK_LOCKED = 32,   /* flag: TIDESDB_PEEKED for rows that others have locked */
   TIDESDB_READ_BY_ENTRY = 64,      /* flag of tidesdb_cursor_get: the key comes from an index; a miss keeps no lock */
@@ -664,6 +672,9 @@ typedef struct tidesdb_row {
   size_t key_size;
   size_t value_size;
   uint64_t expiry;           /* as in tidesdb_op */
+  /* bytes directly after the value: the place of the second part of a value in two, for TIDESDB_OP_KEEP_REST; 0: the value
+     is whole. They mean nothing to the caller. */
+  size_t place_size;
 } tidesdb_row;
 
 /* A cursor on one family: point reads and scans. The fields may be read, never written, by the caller. */
@@ -675,6 +686,7 @@ typedef struct tidesdb_cursor {
   uint64_t changes_seen;     /* its value when the batch was fetched */
   int32_t direction;         /* of the batch: TIDESDB_FORWARD, TIDESDB_BACKWARD; 0: there is no batch */
   uint64_t expiry;           /* of what the last tidesdb_cursor_get() found, as in tidesdb_op */
+  size_t place_size;         /* the same, as in tidesdb_row */
 } tidesdb_cursor;
 
 int tidesdb_cursor_open(tidesdb_family *family, tidesdb_cursor **cursor);
@@ -803,6 +815,9 @@ int tidesdb_verify(tidesdb_family *family, tidesdb_txn *txn);
 /* Bytes in files that were written under other options than the family has now, or by an earlier build that did not say
  * under which: tidesdb_compact() rewrites them. Reads the end of each file once; damaged ones are not among them. */
 int tidesdb_family_old_form(tidesdb_family *family, uint64_t *bytes);
+
+/* Bytes from which on a value that is written to the family now goes to a value file; 0: none does. */
+uint64_t tidesdb_family_value_threshold(const tidesdb_family *family);
 
 typedef struct tidesdb_stats {
   size_t struct_size;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tidesdb::internal::cache;
 use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::internal::txn::transaction::{OnMissing, ReadMode};
+use tidesdb::internal::txn::transaction::{OnMissing, PointRead, ReadMode};
+use tidesdb::internal::value::ReadParts;
 use tidesdb::Error;
 
 use crate::error::{guard, NOT_FOUND, OK, PEEKED, SKIPPED};
@@ -22,6 +23,7 @@ pub struct RowC {
     pub(crate) key_size: usize,
     pub(crate) value_size: usize,
     pub(crate) expiry: u64,
+    pub(crate) place_size: usize,
 }
 
 /// `tidesdb_cursor`: the fields visible to C, then the private ones.
@@ -34,6 +36,7 @@ pub struct CursorHandle {
     pub(crate) changes_seen: u64,
     pub(crate) direction: i32,
     pub(crate) expiry: u64,
+    pub(crate) place_size: usize,
     pub(crate) inner: Cursor,
     /// The family's store.
     pub(crate) store: *const c_void,
@@ -109,16 +112,19 @@ const IS_MISSING: u8 = 0;
 const IS_THERE: u8 = 1;
 const EXPIRES: u8 = 2;
 
+const FIRST_PART: u32 = 8;
 const SKIP_LOCKED: u32 = 16;
 const PEEK_LOCKED: u32 = 32;
 
 const BY_ENTRY: u32 = 64;
 const BOTH_VERSIONS: u32 = 128;
 
-/// Mode, and whether locked rows are skipped, and whether they are read without their locks.
-fn read_mode(mode: u32) -> Result<(ReadMode, bool, bool), Error> {
-    let (skip, peek) = (mode & SKIP_LOCKED != 0, mode & PEEK_LOCKED != 0);
-    let mode = match mode & !(SKIP_LOCKED | PEEK_LOCKED) {
+/// A point read in this mode, and whether locked rows are read without their locks.
+fn read_of(mode: u32) -> Result<(PointRead, bool), Error> {
+    let (skip_locked, peek) = (mode & SKIP_LOCKED != 0, mode & PEEK_LOCKED != 0);
+    let on_missing = if mode & BY_ENTRY != 0 { OnMissing::Forget } else { OnMissing::Keep };
+    let parts = if mode & FIRST_PART != 0 { ReadParts::FirstAndPlace } else { ReadParts::BothAndPlace };
+    let mode = match mode & !(SKIP_LOCKED | PEEK_LOCKED | FIRST_PART | BY_ENTRY) {
         0 => ReadMode::Snapshot,
         1 => ReadMode::Latest,
         2 => ReadMode::Shared,
@@ -126,7 +132,7 @@ fn read_mode(mode: u32) -> Result<(ReadMode, bool, bool), Error> {
         4 => ReadMode::Gap,
         other => return Err(Error::InvalidArgument(format!("{other} is no read mode"))),
     };
-    Ok((mode, skip, peek))
+    Ok((PointRead { mode, skip_locked, on_missing, parts }, peek))
 }
 
 impl CursorHandle {
@@ -161,6 +167,7 @@ impl CursorHandle {
                 key_size: key.len(),
                 value_size: value.len(),
                 expiry: self.inner.expiry(index),
+                place_size: self.inner.rest_place(index).len(),
             });
         }
         self.rows = self.batch.as_ptr();
@@ -198,6 +205,7 @@ pub unsafe extern "C" fn tidesdb_cursor_open(
             changes_seen: 0,
             direction: 0,
             expiry: 0,
+            place_size: 0,
             inner: family.db.cursor(&family.family),
             store: Arc::as_ptr(family.db.store()).cast(),
             batch: Vec::new(),
@@ -267,23 +275,22 @@ pub unsafe extern "C" fn tidesdb_cursor_get(
         // SAFETY: as above.
         let txn = unsafe { owner.txn() };
         handle.forget_batch();
-        let mode = mode as u32;
-        let on_missing = if mode & BY_ENTRY != 0 { OnMissing::Forget } else { OnMissing::Keep };
-        let (mode, skip, peek) = read_mode(mode & !BY_ENTRY)?;
+        let (read, peek) = read_of(mode as u32)?;
         let inner = &mut handle.inner;
-        let read = counted(handle.work, || match peek {
-            true => inner.get_or_peek(txn, key, mode, on_missing),
-            false => inner.get(txn, key, mode, skip, on_missing),
+        let found = counted(handle.work, || match peek {
+            true => inner.get_or_peek(txn, key, read),
+            false => inner.get(txn, key, read),
         });
-        match read {
+        match found {
             Ok(Some(found)) => {
                 // SAFETY: as above.
                 unsafe { answer(value, Slice::of(found))? };
                 handle.expiry = handle.inner.found_expiry();
+                handle.place_size = handle.inner.found_rest_place().len();
                 Ok(if handle.inner.is_peek() { PEEKED } else { OK })
             }
             Ok(None) => Ok(NOT_FOUND),
-            Err(Error::LockTimeout) if skip => Ok(SKIPPED),
+            Err(Error::LockTimeout) if read.skip_locked => Ok(SKIPPED),
             Err(error) => Err(error),
         }
     })
@@ -358,7 +365,10 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
         };
         let mode = u32::from(c.mode);
         let both_versions = mode & BOTH_VERSIONS != 0;
-        let (mode, skip_locked, peek_locked) = read_mode(mode & !BOTH_VERSIONS)?;
+        if mode & BY_ENTRY != 0 {
+            return Err(Error::InvalidArgument("a scan does not come from an entry of an index".into()));
+        }
+        let (PointRead { mode, skip_locked, parts, .. }, peek_locked) = read_of(mode & !BOTH_VERSIONS)?;
         // SAFETY: as above.
         let (key, bound) = unsafe { (bytes(c.key, c.key_size), bytes(c.bound, c.bound_size)) };
         let scan = Scan {
@@ -370,6 +380,7 @@ pub unsafe extern "C" fn tidesdb_cursor_seek(
             skip_locked,
             peek_locked,
             both_versions,
+            parts,
             expect: c.batch_hint.into(),
         };
         let found = counted(handle.work, || handle.inner.seek(txn, &scan))?;

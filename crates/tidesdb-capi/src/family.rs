@@ -60,6 +60,13 @@ impl FamilyOptionsC {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_family_value_threshold(family: *const FamilyHandle) -> u64 {
+    // SAFETY: the crate's contract.
+    unsafe { family.as_ref() }.map_or(0, |handle| handle.db.value_threshold(&handle.family).into())
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_family_options_init(options: *mut FamilyOptionsC) {
     let value = FamilyOptionsC::of(&FamilyOptions::default());
     // SAFETY: the crate's contract.

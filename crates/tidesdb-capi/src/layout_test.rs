@@ -129,14 +129,14 @@ fn structs_agree_with_the_header() {
             sync_interval_us,
         ]
     );
-    check!(c, rust, "tidesdb_op", OpC, [family, key, value, kind, flags, expiry]);
-    check!(c, rust, "tidesdb_row", RowC, [key, value, key_size, value_size, expiry]);
+    check!(c, rust, "tidesdb_op", OpC, [family, key, value, kind, flags, first_size, expiry]);
+    check!(c, rust, "tidesdb_row", RowC, [key, value, key_size, value_size, expiry, place_size]);
     check!(
         c,
         rust,
         "tidesdb_cursor",
         CursorHandle,
-        [rows, count, position, changes, changes_seen, direction, expiry]
+        [rows, count, position, changes, changes_seen, direction, expiry, place_size]
     );
     check!(c, rust, "tidesdb_read_work", ReadWorkC, [blocks, blocks_read, read_time, passed, units]);
     check!(

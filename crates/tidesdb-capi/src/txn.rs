@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidesdb::internal::db::Db;
 use tidesdb::internal::lock::{Mode, TableMode};
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, SavepointId, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, LongValue, SavepointId, Transaction};
 use tidesdb::{Error, Isolation, TransactionOptions};
 
 use crate::error::{fail, guard, guard_shared, OK};
@@ -416,6 +416,7 @@ pub struct OpC {
     pub(crate) value: Slice,
     pub(crate) kind: u8,
     pub(crate) flags: u8,
+    pub(crate) first_size: u32,
     pub(crate) expiry: u64,
 }
 
@@ -425,8 +426,19 @@ pub(crate) const MAX_XID: usize = 140;
 /// `TIDESDB_OP_PIECES`.
 const PIECES: u8 = 4;
 
+/// `TIDESDB_OP_KEEP_REST`.
+const KEEP_REST: u8 = 8;
+
+/// All flags of an operation.
+const FLAGS: u8 = 15;
+
 /// Operations of one row without an allocation.
 const INLINE_OPS: usize = 16;
+
+/// True if the rest of the value stays as it is.
+pub(crate) fn keeps_rest(op: &OpC) -> bool {
+    op.flags & KEEP_REST != 0
+}
 
 /// The change of an operation on a family of `db`; of a value in pieces the first alone.
 ///
@@ -435,7 +447,7 @@ const INLINE_OPS: usize = 16;
 pub(crate) unsafe fn change_of<'a>(db: &Db, op: &'a OpC) -> Result<Change<'a>, Error> {
     // SAFETY: the crate's contract.
     let key = unsafe { op.key.bytes() };
-    // SAFETY: as above; the others are for `pieces_of`.
+    // SAFETY: as above; the others are for `long_value_of`.
     let value = match unsafe { pieces(op) } {
         // SAFETY: as above.
         Some(pieces) => unsafe { pieces.first().map_or(&[][..], |first| first.bytes()) },
@@ -451,10 +463,18 @@ pub(crate) unsafe fn change_of<'a>(db: &Db, op: &'a OpC) -> Result<Change<'a>, E
         6 => ChangeKind::KeepEntry(value),
         other => return Err(Error::InvalidArgument(format!("{other} is no kind of change"))),
     };
-    if op.flags & PIECES != 0 && matches!(kind, ChangeKind::Delete | ChangeKind::SingleDelete) {
-        return Err(Error::InvalidArgument("a deletion has no value, and none in pieces".into()));
+    let is_deletion = matches!(kind, ChangeKind::Delete | ChangeKind::SingleDelete);
+    if is_deletion && (op.flags & (PIECES | KEEP_REST) != 0 || op.first_size != 0) {
+        return Err(Error::InvalidArgument("a deletion has no value, and none in pieces or parts".into()));
     }
-    if op.flags > 7 {
+    if op.first_size as usize > value.len() || (op.flags & KEEP_REST != 0 && op.first_size == 0) {
+        let (first, len) = (op.first_size, value.len());
+        return Err(Error::InvalidArgument(format!("{first} of {len} bytes are no first part of a value")));
+    }
+    if op.flags & KEEP_REST != 0 && !matches!(kind, ChangeKind::Put(_) | ChangeKind::KeepEntry(_)) {
+        return Err(Error::InvalidArgument("the rest of a value is kept by a put of the same key".into()));
+    }
+    if op.flags > FLAGS {
         return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
     }
     // SAFETY: as above.
@@ -473,15 +493,17 @@ unsafe fn pieces(op: &OpC) -> Option<&[Slice]> {
     Some(unsafe { std::slice::from_raw_parts(op.value.data.cast::<Slice>(), op.value.size) })
 }
 
-/// The operation whose value is in pieces, and all of them but the first.
-type InPieces<'a> = (usize, Vec<&'a [u8]>);
+/// The operation whose value is in pieces or parts, and all of its pieces but the first.
+type LongOp<'a> = (usize, Vec<&'a [u8]>);
 
-/// The operation in pieces; `None`: none is.
-unsafe fn pieces_of(ops: &[OpC]) -> Result<Option<InPieces<'_>>, Error> {
-    let mut of_row = ops.iter().enumerate().filter(|(_, op)| op.flags & PIECES != 0);
+/// That operation; `None`: none is.
+unsafe fn long_value_of(ops: &[OpC]) -> Result<Option<LongOp<'_>>, Error> {
+    let is_long = |op: &OpC| op.flags & (PIECES | KEEP_REST) != 0 || op.first_size != 0;
+    let mut of_row = ops.iter().enumerate().filter(|(_, op)| is_long(op));
     let Some((index, op)) = of_row.next() else { return Ok(None) };
     if of_row.next().is_some() {
-        return Err(Error::InvalidArgument("of a row's operations one may have a value in pieces".into()));
+        let what = "of a row's operations one may have a value in pieces or parts";
+        return Err(Error::InvalidArgument(what.into()));
     }
     // SAFETY: the crate's contract.
     Ok(Some((index, unsafe { pieces_after_first(op)? })))
@@ -518,8 +540,13 @@ pub unsafe extern "C" fn tidesdb_write(
         // SAFETY: as above; the first of them is there.
         let (txn, ops) = unsafe { (handle.txn(), std::slice::from_raw_parts(ops.as_ptr(), count)) };
         // SAFETY: as above.
-        let pieces = unsafe { pieces_of(ops)? };
-        let more = pieces.as_ref().map(|(index, rest)| (*index, &rest[..]));
+        let long = unsafe { long_value_of(ops)? };
+        let long = long.as_ref().map(|(index, pieces)| LongValue {
+            change: *index,
+            pieces,
+            first_part: ops[*index].first_size as usize,
+            keeps_rest: keeps_rest(&ops[*index]),
+        });
         let mut inline: [MaybeUninit<Change<'_>>; INLINE_OPS] = [const { MaybeUninit::uninit() }; INLINE_OPS];
         let result = if count <= INLINE_OPS {
             for (slot, op) in inline.iter_mut().zip(ops) {
@@ -528,12 +555,12 @@ pub unsafe extern "C" fn tidesdb_write(
             }
             // SAFETY: the first `count` were just written.
             let changes = unsafe { std::slice::from_raw_parts(inline.as_ptr().cast::<Change<'_>>(), count) };
-            txn.write_in_pieces(changes, more)
+            txn.write_long(changes, long)
         } else {
             // SAFETY: as above.
             let changes =
                 ops.iter().map(|op| unsafe { change_of(&handle.db, op) }).collect::<Result<Vec<_>, _>>()?;
-            txn.write_in_pieces(&changes, more)
+            txn.write_long(&changes, long)
         };
         match result {
             Ok(()) => Ok(OK),

@@ -1569,12 +1569,12 @@ static void misuse(void) {
   seek.where = 9;
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
   seek.where = 0;
-  seek.mode = 9;
+  seek.mode = 5;
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, &seek));
   seek.mode = 0;
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, txn, NULL));
   IS(TIDESDB_INVALID, tidesdb_cursor_seek(cursor, NULL, &seek));
-  IS(TIDESDB_INVALID, get(cursor, txn, "k", 9, &value));
+  IS(TIDESDB_INVALID, get(cursor, txn, "k", 5, &value));
   IS(TIDESDB_INVALID, get(cursor, txn, "k", 0, NULL));
   seek.prefix_size = 1000;
   seek.key = (const uint8_t *)"k";
@@ -2081,7 +2081,8 @@ static void ingests(void) {
   IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_DELETE, 0));
   IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_INSERT, 0));
   IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, TIDESDB_OP_NEUTRAL));
-  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, 8));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, TIDESDB_OP_KEEP_REST));
+  IS(TIDESDB_INVALID, load_row(load, family, 9000, TIDESDB_PUT, 16));
   /* The family is locked as a whole. */
   tidesdb_txn_set_lock_timeout(txn, TIDESDB_NO_WAIT);
   IS(TIDESDB_LOCK_TIMEOUT, put(txn, family, "x", "1"));

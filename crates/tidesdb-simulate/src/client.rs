@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_simulated::internal::store::family::Family;
-use tidesdb_simulated::internal::txn::transaction::{Change, ChangeKind, ReadMode, SavepointId, Transaction};
+use tidesdb_simulated::internal::txn::transaction::{
+    Change, ChangeKind, LongValue, OnMissing, PointRead, ReadMode, SavepointId, Transaction,
+};
+use tidesdb_simulated::internal::value::ReadParts;
 use tidesdb_simulated::{simulation, Error, Isolation, TransactionOptions};
 
 use crate::cut::Part;
@@ -78,6 +81,12 @@ impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
         Failed::Store(error)
     }
+}
+
+/// Bytes of a value that name its writer.
+fn name_len(value: &[u8]) -> usize {
+    let dots = value.iter().enumerate().filter(|(_, byte)| **byte == b'.');
+    dots.map(|(at, _)| at + 1).nth(1).unwrap_or(0)
 }
 
 /// The key of this number: the empty one and long ones are among them.
@@ -276,8 +285,10 @@ impl<'a> Client<'a> {
         let expiry = row.as_ref().map_or(0, |row| row.expiry);
         let change =
             Change { family, key: &place.1, kind: kind.with(value), lock: true, count_unchanged, expiry };
+        let first_part = if self.written % 4 < 3 { name_len(value) } else { 0 };
         let begun = simulation::now_micros();
-        let wrote = txn.write(&[change]).map_err(|(_, error)| error);
+        let long = LongValue { first_part, ..LongValue::default() };
+        let wrote = txn.write_long(&[change], Some(long)).map_err(|(_, error)| error);
         let took = Duration::from_micros(simulation::now_micros() - begun);
         if took > PATIENCE + WORK && !self.world.in_vain {
             return Err(Failed::Wrong(format!("a change took {took:?} with a patience of {PATIENCE:?}")));
@@ -289,6 +300,10 @@ impl<'a> Client<'a> {
 
     fn write(&mut self, txn: &mut Transaction) -> Result<(), Failed> {
         let ((family, place), row) = (self.place()?, self.row());
+        let has_parts = family.options().value_threshold > 1;
+        if has_parts && self.written % 3 == 0 && self.locking_get_of(txn, &family, &place)? {
+            return self.write_first(txn, &family, place, row);
+        }
         if !self.world.program.counted {
             return self.change(txn, &family, place, Some(row), Kind::Put, false);
         }
@@ -297,6 +312,42 @@ impl<'a> Client<'a> {
             true => self.change(txn, &family, place, Some(row), Kind::Put, true),
             false => self.change(txn, &family, place, Some(row), Kind::Insert, false),
         }
+    }
+
+    /// Another first part for a locked row whose value is in two, else another row.
+    fn write_first(
+        &mut self,
+        txn: &mut Transaction,
+        family: &Arc<Family>,
+        place: Place,
+        row: Row,
+    ) -> Result<(), Failed> {
+        let mut cursor = self.world.db.cursor(family);
+        let mut read = |parts| -> Result<(Vec<u8>, Vec<u8>), Failed> {
+            let mode = ReadMode::Exclusive;
+            let read = PointRead { mode, skip_locked: false, on_missing: OnMissing::Keep, parts };
+            let value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
+            Ok((value, cursor.found_rest_place().to_vec()))
+        };
+        let (first, at) = read(ReadParts::FirstAndPlace)?;
+        let (whole, also_at) = read(ReadParts::BothAndPlace)?;
+        // Others change the row of an optimistic transaction.
+        if !whole.starts_with(&first) && !self.options.optimistic {
+            return Err(Failed::Wrong(format!("the first part of {:?} is not its value's", place.1)));
+        }
+        let name = name_len(&row.value);
+        if at.is_empty() || at != also_at || name == 0 {
+            return self.change(txn, family, place, Some(row), Kind::Put, true);
+        }
+        let bytes = [&row.value[..name], &at].concat();
+        let kind = ChangeKind::Put(&bytes);
+        let change =
+            Change { family, key: &place.1, kind, lock: true, count_unchanged: true, expiry: row.expiry };
+        let long = LongValue { first_part: name, keeps_rest: true, ..LongValue::default() };
+        txn.write_long(&[change], Some(long)).map_err(|(_, error)| error)?;
+        let value = [&row.value[..name], &whole[first.len()..]].concat();
+        self.own.insert(place, Some(Row { value: value.into(), ..row }));
+        Ok(())
     }
 
     /// Enough rows for changes to leave memory. A duplicate ends it in its midst.

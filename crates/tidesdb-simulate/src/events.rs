@@ -191,6 +191,7 @@ const ENGINE: &[&str] = &[
     "values: files without holds",
     "values: moved out of entries",
     "values: new file",
+    "values: rest kept",
     "values: space given back",
 ];
 

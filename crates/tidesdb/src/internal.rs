@@ -132,7 +132,7 @@ pub mod txn {
     }
     pub mod transaction {
         pub use crate::txn::transaction::{
-            Change, ChangeKind, OnMissing, ReadMode, SavepointId, Transaction,
+            Change, ChangeKind, LongValue, OnMissing, PointRead, ReadMode, SavepointId, Transaction,
         };
     }
     pub mod write_batch {
@@ -145,6 +145,11 @@ pub mod types {
     pub use crate::types::{
         CountEffect, Entry, FamilyId, FileNo, Kind, LogSegment, Lsn, Op, Pieces, Seq, DICTIONARY, MAX_SEQ,
     };
+}
+
+#[doc(hidden)]
+pub mod value {
+    pub use crate::value::ReadParts;
 }
 
 #[doc(hidden)]

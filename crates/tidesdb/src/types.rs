@@ -441,6 +441,12 @@ impl<'a> Pieces<'a> {
         self.iter().all(<[u8]>::is_empty)
     }
 
+    /// The first `len` bytes, or fewer where the first piece has fewer, and what follows.
+    pub fn split_at(&self, len: usize) -> (&'a [u8], Pieces<'a>) {
+        let (first, after) = self.first.split_at(len.min(self.first.len()));
+        (first, Pieces { first: after, rest: self.rest })
+    }
+
     /// The pieces as one, copied where they are several.
     pub fn whole(&self) -> Cow<'a, [u8]> {
         match self.rest.is_empty() {

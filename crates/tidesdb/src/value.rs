@@ -5,25 +5,39 @@
 //! follows (`docs/format.md`, "Expiry"). The entry passes through log, memtables, runs and tables as bytes. Only reads and
 //! rewrites look at the time.
 //!
+//! A value in a value file may have a first part in its entry. A read can take that part alone, and learn the place of the rest.
+//!
 //! An entry is live while its time is above the reader's ([`crate::store::ttl_clock`]).
 
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 use crate::types::{Entry, Kind, StoredValue};
 
+/// What a read takes of a value that is in two parts: one in its entry, the rest in a value file. Other values are taken
+/// whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadParts {
+    /// Both.
+    Both,
+    /// Both, and then the place of the rest.
+    BothAndPlace,
+    /// The first, and then the place of the rest.
+    FirstAndPlace,
+}
+
 /// The storage of values outside of entries: the store's value files.
 pub(crate) trait SeparateValues {
-    /// Appends the value of a pointer in its stored form, its first part included.
+    /// Appends these parts of the value of a pointer in its stored form. Returns the bytes of the place.
     ///
     /// Errors: I/O; damage, which names file and offset.
-    fn read(&self, pointer: &[u8], out: &mut Vec<u8>) -> Result<()>;
+    fn read(&self, pointer: &[u8], parts: ReadParts, out: &mut Vec<u8>) -> Result<usize>;
 }
 
 /// Of families whose values are never outside of their entries.
 pub(crate) struct NoSeparateValues;
 
 impl SeparateValues for NoSeparateValues {
-    fn read(&self, _pointer: &[u8], _out: &mut Vec<u8>) -> Result<()> {
+    fn read(&self, _pointer: &[u8], _parts: ReadParts, _out: &mut Vec<u8>) -> Result<usize> {
         Err(Error::corruption("a family of the engine", 0, "an entry with its value in a value file"))
     }
 }
@@ -38,6 +52,9 @@ pub(crate) struct Seen {
     pub live: bool,
     /// The second of its expiry; 0: never.
     pub expiry: u64,
+    /// Bytes of the place of the value's rest, at the end of the bytes of a read. 0: the value is not in two parts, or the read
+    /// did not ask.
+    pub place_len: usize,
 }
 
 /// The time of an entry's expiry in seconds since 1970; 0: never.
@@ -54,14 +71,15 @@ pub(crate) fn expiry_of(entry: &Entry<'_>) -> u64 {
 pub(crate) fn look(entry: &Entry<'_>, now: impl FnOnce() -> u64) -> Seen {
     if !entry.kind.has_expiry() {
         let live = !entry.kind.is_tombstone() || mutant::is(Mutant::TombstoneShown);
-        return Seen { live, expiry: 0 };
+        return Seen { live, expiry: 0, place_len: 0 };
     }
     let expiry = expiry_of(entry);
     let second = now();
-    Seen { live: expiry > second || (expiry == second && mutant::is(Mutant::LivesThroughSecond)), expiry }
+    let live = expiry > second || (expiry == second && mutant::is(Mutant::LivesThroughSecond));
+    Seen { live, expiry, place_len: 0 }
 }
 
-/// Looks at an entry ([`look`]), and appends the caller's value to `out` if it is live.
+/// Looks at an entry ([`look`]), and appends the caller's value, or these parts of it, to `out` if it is live.
 ///
 /// Errors are those of `values`, the value's storage. After one `out` may have a part of the value.
 #[inline]
@@ -69,13 +87,16 @@ pub(crate) fn resolve(
     entry: &Entry<'_>,
     now: impl FnOnce() -> u64,
     values: &impl SeparateValues,
+    parts: ReadParts,
     out: &mut Vec<u8>,
 ) -> Result<Seen> {
-    let seen = look(entry, now);
+    let mut seen = look(entry, now);
     if seen.live {
         match entry.handle() {
             StoredValue::Inline(stored) => out.extend_from_slice(after_expiry(entry.kind, stored)),
-            StoredValue::Pointer(stored) => values.read(after_expiry(entry.kind, stored), out)?,
+            StoredValue::Pointer(stored) => {
+                seen.place_len = values.read(after_expiry(entry.kind, stored), parts, out)?;
+            }
         }
     }
     Ok(seen)
@@ -84,6 +105,11 @@ pub(crate) fn resolve(
 /// The pointer of an entry with its value in a value file, in its stored form.
 pub(crate) fn pointer_of(kind: Kind, stored: &[u8]) -> Option<&[u8]> {
     kind.has_pointer().then(|| after_expiry(kind, stored))
+}
+
+/// The same of an entry.
+pub(crate) fn pointer_of_entry<'a>(entry: &Entry<'a>) -> Option<&'a [u8]> {
+    pointer_of(entry.kind, entry.stored())
 }
 
 /// The time of expiry of a stored value, as bytes, and the value, or its pointer.
@@ -136,13 +162,13 @@ mod tests {
         let entry = Entry::new(5, Kind::PUT.with_expiry(), &stored);
         let mut out = b"before ".to_vec();
         assert_eq!(
-            resolve(&entry, || 8, &NoSeparateValues, &mut out).unwrap(),
-            Seen { live: true, expiry: 9 }
+            resolve(&entry, || 8, &NoSeparateValues, ReadParts::Both, &mut out).unwrap(),
+            Seen { live: true, expiry: 9, place_len: 0 }
         );
         assert_eq!(out, b"before row");
         assert_eq!(
-            resolve(&entry, || 9, &NoSeparateValues, &mut out).unwrap(),
-            Seen { live: false, expiry: 9 }
+            resolve(&entry, || 9, &NoSeparateValues, ReadParts::Both, &mut out).unwrap(),
+            Seen { live: false, expiry: 9, place_len: 0 }
         );
         assert_eq!(out, b"before row", "nothing of an expired row");
         assert_eq!(tombstone_if_expired(entry, 8), (entry, false));
@@ -156,10 +182,10 @@ mod tests {
         for (kind, live) in [(Kind::PUT, true), (Kind::DELETE, false), (Kind::SINGLE_DELETE, false)] {
             out.clear();
             let entry = Entry::new(1, kind, if live { b"a longer row" } else { b"" });
-            assert_eq!(look(&entry, no_clock), Seen { live, expiry: 0 });
+            assert_eq!(look(&entry, no_clock), Seen { live, expiry: 0, place_len: 0 });
             assert_eq!(
-                resolve(&entry, no_clock, &NoSeparateValues, &mut out).unwrap(),
-                Seen { live, expiry: 0 }
+                resolve(&entry, no_clock, &NoSeparateValues, ReadParts::Both, &mut out).unwrap(),
+                Seen { live, expiry: 0, place_len: 0 }
             );
             assert_eq!(out, entry.stored());
             assert_eq!(tombstone_if_expired(entry, u64::MAX), (entry, false));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sim::{begin_as, env, scan, Asked, Rng, Row};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::store::family::Family;
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, OnMissing, ReadMode, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, PointRead, ReadMode, Transaction};
 use tidesdb::{Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 /// The work of a thread, repeated.
@@ -492,7 +492,7 @@ fn change_unique(
     // A locking read through the index that the statement does not use, given back as the server does.
     let mut cursor = bench.db.cursor(unique);
     let looked = key(rng.below(UNIQUE_VALUES));
-    cursor.get(txn, &looked, ReadMode::Exclusive, false, OnMissing::Keep)?;
+    cursor.get(txn, &looked, PointRead::of(ReadMode::Exclusive))?;
     if read_committed {
         cursor.unlock_row(txn);
     }

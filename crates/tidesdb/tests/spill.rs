@@ -18,7 +18,7 @@ use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Cursor, Scan, Start};
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, ReadMode, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, LongValue, ReadMode, Transaction};
 use tidesdb::{Compression, Error, FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -595,7 +595,8 @@ fn a_large_row_is_written_from_where_it_is() {
         txn.put(&family, b"b", b"earlier").expect("puts");
         txn.statement_begin(true, Duration::from_secs(20)).expect("begins");
         let changes = [change(b"b", b"head"), change(b"c", b"entry"), change(b"d", &two), change(b"e", &one)];
-        txn.write_in_pieces(&changes, Some((0, &pieces))).expect("writes");
+        txn.write_long(&changes, Some(LongValue { pieces: &pieces, ..LongValue::default() }))
+            .expect("writes");
         assert_eq!(db.stats().txn_memory_bytes, 0, "nothing of it is in memory");
         let expect = |txn: &mut Transaction, expected: &[(&[u8], &[u8])]| {
             let seen = scan(&db, txn, &family, &Asked::all(true)).expect("scans");
@@ -609,7 +610,8 @@ fn a_large_row_is_written_from_where_it_is() {
         // Twice in one row, and then once more.
         let changes =
             [change(b"a", &one), change(b"a", b"head"), change(b"f", &three), change(b"f", b"last")];
-        txn.write_in_pieces(&changes, Some((1, &pieces))).expect("writes");
+        txn.write_long(&changes, Some(LongValue { change: 1, pieces: &pieces, ..LongValue::default() }))
+            .expect("writes");
         expect(&mut txn, &[(b"a", &whole), (b"b", b"earlier"), (b"f", b"last")]);
         txn.put(&family, b"b", &whole).expect("puts");
         txn.put(&family, b"b", b"small").expect("puts");

@@ -5,6 +5,8 @@ mod sim;
 
 #[path = "values/collection.rs"]
 mod collection;
+#[path = "values/parts.rs"]
+mod parts;
 #[path = "values/separation.rs"]
 mod separation;
 
@@ -429,7 +431,20 @@ fn random_changes_agree_with_a_model() {
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for step in 0..400u32 {
             let n = rng.below(30) as u32;
-            match rng.below(20) {
+            match rng.below(24) {
+                20..=21 => {
+                    let value = value(step, 20 + rng.below(longest) as usize);
+                    parts::put_in_parts(&db, &family, n, &value);
+                    model.insert(key(n), value);
+                }
+                22..=23 => {
+                    let changed = model
+                        .get_mut(&key(n))
+                        .map(|value| (parts::change_first(&db, &family, n, step), value));
+                    if let Some((Some(first), value)) = changed {
+                        value[..first.len()].copy_from_slice(&first);
+                    }
+                }
                 0..=11 => {
                     let value = value(step, rng.below(longest) as usize);
                     put(&db, &family, n, &value).expect("puts");

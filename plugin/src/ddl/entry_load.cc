@@ -73,7 +73,7 @@ class Writes {
     ops_.clear();
     const uchar *at = bytes_.data();
     for (const Sizes &size : sizes_) {
-      ops_.push_back({family_, {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, size.expiry});
+      ops_.push_back({family_, {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, 0, size.expiry});
       at += size.key + size.value;
     }
     const int status =

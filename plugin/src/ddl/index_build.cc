@@ -1,5 +1,7 @@
 #include "ddl/index_build.h"
 
+#include <algorithm>
+
 #include <mysql/plugin.h>
 
 #include "sql_class.h"
@@ -135,6 +137,9 @@ int IndexBuild::choose_columns() {
   }
   if (primary_codec_)
     for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(&altered_->tmp_set, part.field_index);
+  const TABLE_SHARE &share = *altered_->s;
+  first_parts_ = std::none_of(share.blob_field, share.blob_field + share.blob_fields,
+                              [this](uint field) { return bitmap_is_set(&altered_->tmp_set, field); });
   const bool chosen = reader_->choose(&altered_->tmp_set);
   bitmap_clear_all(&altered_->tmp_set);
   return chosen ? 0 : HA_ERR_OUT_OF_MEM;
@@ -152,7 +157,7 @@ int IndexBuild::read_rows() {
   tidesdb_seek first;
   memset(&first, 0, sizeof(first));
   first.where = TIDESDB_SEEK_FIRST;
-  first.mode = TIDESDB_READ_SNAPSHOT;
+  first.mode = TIDESDB_READ_SNAPSHOT | (first_parts_ ? TIDESDB_READ_FIRST_PART : 0);
   EntrySet entries;
   ulonglong rows = 0;
   for (status = tidesdb_cursor_seek(cursor.get(), view_->txn(), &first); status == TIDESDB_OK;
@@ -164,7 +169,7 @@ int IndexBuild::read_rows() {
     const tidesdb_row &row = cursor->rows[cursor->position];
     const Slice primary_key{row.key, row.key_size};
     const Slice value{row.value, row.value_size};
-    if (!reader_->read(primary_key, value, altered_->record[0])) return undecodable_row(value);
+    if (!reader_->read(primary_key, value, altered_->record[0], first_parts_)) return undecodable_row(value);
     for (size_t i = 0; i < plan_.added.size(); i++) {
       make_entries(i, primary_key, &entries);
       for (const EntrySet::Entry &entry : entries)

@@ -94,6 +94,7 @@ class IndexBuild {
   std::unique_ptr<KeyCodec> primary_codec_;
   std::unique_ptr<RowCodec> row_codec_;
   std::unique_ptr<RowReader> reader_;
+  bool first_parts_ = false; /* of rows in two parts the first is enough */
   VirtualColumns virtual_columns_;
   std::vector<std::unique_ptr<IndexKind>> kinds_; /* by place in plan.added */
   std::vector<std::unique_ptr<EntryLoad>> loads_; /* as many */

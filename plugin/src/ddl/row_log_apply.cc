@@ -162,7 +162,7 @@ int IndexBuild::Follower::remove(size_t index, const Entry &entry, Slice primary
     if (const int error = find_owner(index, entry, primary_key, &other)) return error;
     if (other) return 0;
   }
-  const tidesdb_op op{families_[index].get(), entry.key.slice(), {nullptr, 0}, TIDESDB_DELETE, 0, 0};
+  const tidesdb_op op{families_[index].get(), entry.key.slice(), {nullptr, 0}, TIDESDB_DELETE, 0, 0, 0};
   const int status = load_->write(&op, 1);
   return status == TIDESDB_OK ? 0 : build_.fail(status);
 }
@@ -181,7 +181,7 @@ int IndexBuild::Follower::add(size_t index, const Entry &entry, Slice primary_ke
     }
   }
   const uint8_t flags = replaces ? TIDESDB_OP_NEUTRAL : 0;
-  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, flags,
+  const tidesdb_op op{families_[index].get(), entry.key.slice(), entry.value.slice(), TIDESDB_PUT, flags, 0,
                       fresh_.expiry};
   const int status = load_->write(&op, 1);
   return status == TIDESDB_OK ? 0 : build_.fail(status);

@@ -93,7 +93,7 @@ int BulkLoad::write(const uchar *record) {
     if (const int error = handler.next_row_number()) return error;
   handler.encode_primary(record, &handler.writer_.new_primary);
   handler.writer_.begin();
-  handler.writer_.encode(*handler.row_codec_, record);
+  handler.writer_.encode(*handler.row_codec_, record, handler.second_part_threshold());
   handler.add_write(handler.open_table_->primary(), handler.writer_.new_primary.slice(),
                     handler.writer_.row_value.slice(), TIDESDB_PUT, false, handler.table_share->primary_key);
   const bool ascends =
@@ -178,8 +178,8 @@ void BulkLoad::hold_writes() {
     } else {
       held_.append(op.value);
     }
-    held_writes_.push_back(
-        {i == 0 ? rows_place() : writer.index_of(i), op.key.size, held_.size() - before, op.expiry});
+    held_writes_.push_back({i == 0 ? rows_place() : writer.index_of(i), op.key.size, held_.size() - before,
+                            op.first_size, op.expiry});
   }
 }
 
@@ -216,7 +216,8 @@ int BulkLoad::begin_tables() {
       if (const int error = entries_[write.index]->add(key, value, write.expiry)) return error;
       continue;
     }
-    const tidesdb_op row{handler.open_table_->primary(), key, value, TIDESDB_PUT, 0, write.expiry};
+    const tidesdb_op row{
+        handler.open_table_->primary(), key, value, TIDESDB_PUT, 0, write.first_size, write.expiry};
     status = tables_.add(plugin.db, &row, 1);
     if (status != TIDESDB_OK) return handler.fail(status);
   }

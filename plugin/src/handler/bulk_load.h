@@ -53,6 +53,7 @@ class BulkLoad {
   struct HeldWrite {
     size_t index; /* number of keys: the row */
     size_t key, value;
+    uint32_t first_size; /* as in tidesdb_op */
     uint64_t expiry;
   };
 

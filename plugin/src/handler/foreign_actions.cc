@@ -105,6 +105,7 @@ int ha_tidesdb::apply_action(const ForeignKey &key, const std::vector<Field *> &
 int ha_tidesdb::read_for_action(Slice primary_key, uchar *buf) {
   if (!row_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
   scan_.columns_chosen = false;
+  scan_.first_parts = false;
   if (const int error = lock_for_read()) return error;
   scan_.point = true;
   const int error = read_by_key(primary_key, buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);

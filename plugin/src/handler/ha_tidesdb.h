@@ -386,6 +386,24 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int apply_action(const tidesdb::ForeignKey &key, const std::vector<Field *> &fields,
                    const uchar *new_record, Slice row_key, Slice search) override;
 
+  /* scan.cc */
+  bool may_lack_blobs() const;
+  void note_parts(const tidesdb::RowReader &reader, Slice primary_key, Slice place);
+  int read_whole_row(Slice primary_key, uchar *buf);
+
+  /* write.cc */
+  size_t second_part_threshold() const;
+  bool was_read_last(Slice primary_key) const {
+    return !last_row_.key.empty() && tidesdb::same_bytes(last_row_.key.slice(), primary_key);
+  }
+  bool keeps_rest(const uchar *old_record, const uchar *new_record, Slice old_key) const;
+  int read_parts_again(Slice primary_key);
+  int refuse_unread_columns() const;
+  int encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves);
+
+  /* open.cc */
+  bool lacks_blobs_in_entries() const;
+
   /* unique_lookups.cc */
   int decide_unique_lookups();
   int is_empty(bool *empty);
@@ -472,6 +490,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;
+  bool entries_lack_blobs_ =
+      false; /* no index has a BLOB, nor a virtual column, and the table has none of these */
   std::vector<uint> server_checked_keys_; /* UNIQUE over long columns and WITHOUT OVERLAPS */
   bool checks_all_keys_ = false;          /* the server checks none of these */
   uint partition_number_ = MY_BIT_NONE;   /* once it was asked for */
@@ -487,6 +507,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   tidesdb::Lifetimes lifetimes_;
   bool changes_rows_ = false; /* UPDATE, DELETE, ...: whole rows are read */
   bool checksums_ = false;    /* CHECKSUM TABLE */
+  bool lacked_rests_ = false; /* of rows that may be changed, some were read without their second parts */
   bool rowid_filters_offered_ = true;
   /* Whether insertions look for duplicates. SKIPPED: the table was empty and is locked, and the keys of this
      statement are in inserted_keys_. */

@@ -162,6 +162,8 @@ int ha_tidesdb::reset() {
   lock_choice_.semi_consistent = false;
   lock_choice_.skip_locked = false;
   scan_.columns_chosen = false;
+  lacked_rests_ = false;
+  last_row_.forget();
   hidden_.assign(hidden_.size(), false);
   session_ = nullptr;
   return 0;
@@ -228,7 +230,7 @@ int ha_tidesdb::lock_key(tidesdb_family *family, Slice key) {
   tidesdb_txn *txn = session_->txn();
   int status = tidesdb_lock_key(txn, family, key.data, key.size);
   if (status == TIDESDB_OK && table->in_use->transaction->xid_state.is_explicit_XA()) {
-    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, TIDESDB_OP_NEUTRAL, 0};
+    const tidesdb_op deletion{family, key, {nullptr, 0}, TIDESDB_DELETE, TIDESDB_OP_NEUTRAL, 0, 0};
     size_t failed = 0;
     status = tidesdb_write(txn, &deletion, 1, &failed);
   }

@@ -146,6 +146,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
   row_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
   if (!row_reader_) return HA_ERR_OUT_OF_MEM;
 
+  entries_lack_blobs_ = lacks_blobs_in_entries();
   ref_length = has_primary_key() ? primary_codec_->ref_length() : static_cast<uint>(HIDDEN_KEY_SIZE);
   key_used_on_scan = table_share->primary_key;
   cursors_.scans.resize(keys + 1);
@@ -154,6 +155,18 @@ int ha_tidesdb::open(const char *name, int, uint) {
   stats.block_size = IO_SIZE;
   open_table_->fill_rows_per_key(table);
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+/* Neither entries nor computed columns need a BLOB of their row. */
+bool ha_tidesdb::lacks_blobs_in_entries() const {
+  for (uint i = 0; i < table_share->fields; i++)
+    if (!table->field[i]->stored_in_db()) return false;
+  for (uint i = 0; i < table_share->keys; i++) {
+    const KEY &key = table->key_info[i];
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      if (key.key_part[part].field->flags & BLOB_FLAG) return false;
+  }
+  return true;
 }
 
 int ha_tidesdb::close() {

@@ -4,6 +4,8 @@
 #ifndef TIDESDB_HANDLER_READ_BUFFERS_H
 #define TIDESDB_HANDLER_READ_BUFFERS_H
 
+#include <vector>
+
 #include "key/bytes.h"
 #include "key/entry_set.h"
 #include "key/sql_headers.h"
@@ -34,6 +36,17 @@ struct ReadBuffers {
 struct LastRow {
   uint64_t expiry = 0;
   uchar number[HIDDEN_KEY_SIZE]; /* in a table without primary key */
+  /* Of a row with BLOBs that may be changed: its key, and where its second part is, with the columns there;
+     `place` is empty: it has none. */
+  ByteBuffer key;
+  ByteBuffer place;
+  std::vector<ColumnApart> apart;
+  bool lacked_rest = false; /* the second part was not read */
+
+  void forget() {
+    key.clear();
+    place.clear();
+  }
 };
 
 }  // namespace tidesdb

@@ -10,16 +10,25 @@ void RowWriter::log(const RowLog &row_log, Slice primary_key, uint index) {
     if (!log_) return;
   }
   /* It outlives the row, whose lock is its own. */
-  ops_.push_back({log_.get(), primary_key, {nullptr, 0}, TIDESDB_KEEP_ENTRY, 0, 0});
+  ops_.push_back({log_.get(), primary_key, {nullptr, 0}, TIDESDB_KEEP_ENTRY, 0, 0, 0});
   index_of_.push_back(index);
   logged_++;
 }
 
-void RowWriter::encode(const RowCodec &codec, const uchar *record) {
-  codec.encode(record, &row_value, &large_);
-  if (large_.empty()) return;
+void RowWriter::encode_keeping(const RowCodec &codec, const uchar *record,
+                               const std::vector<ColumnApart> &columns, Slice place) {
+  parts_.kept = &columns;
+  codec.encode(record, &row_value, &parts_);
+  row_value.append(place);
+  keeps_rest_ = true;
+}
+
+void RowWriter::encode(const RowCodec &codec, const uchar *record, size_t threshold) {
+  parts_.threshold = threshold;
+  codec.encode(record, &row_value, &parts_);
+  if (parts_.blobs.empty()) return;
   size_t from = 0;
-  for (const LargeBlob &blob : large_) {
+  for (const RowParts::Blob &blob : parts_.blobs) {
     pieces_.push_back({row_value.data() + from, blob.at - from});
     pieces_.push_back(blob.bytes);
     from = blob.at;
@@ -43,7 +52,7 @@ int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
 
 void RowWriter::end_statement() {
   duplicate_index_ = MAX_KEY;
-  large_.clear();
+  parts_.clear();
   pieces_.clear();
   row_value.release_beyond(KEPT_ROW);
   old_primary.release_beyond(KEPT_KEY);

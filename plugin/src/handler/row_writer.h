@@ -3,7 +3,7 @@
 
   begin(), encode() where there is a new row, add() for each and log() at the end, then apply(). The engine
   does all or none. An operation holds slices of the buffers here: they stay as they are until apply()
-  returns. So do the record's large BLOBs, which the engine takes from there.
+  returns. So do the record's long BLOBs, which the engine takes from there.
 */
 #ifndef TIDESDB_HANDLER_ROW_WRITER_H
 #define TIDESDB_HANDLER_ROW_WRITER_H
@@ -42,22 +42,33 @@ class RowWriter {
 
   /* Forgets the row before, which may have been refused between log() and apply(). */
   void begin() {
-    large_.clear();
+    parts_.clear();
     pieces_.clear();
+    keeps_rest_ = false;
     ops_.clear();
     index_of_.clear();
     duplicate_index_ = MAX_KEY;
     end_log();
   }
-  /* Makes `row_value` of a record, after begin(). */
-  void encode(const RowCodec &codec, const uchar *record);
+  /* Makes `row_value` of a record, after begin(). BLOBs of `threshold` bytes and more become its second part;
+   * 0: none. */
+  void encode(const RowCodec &codec, const uchar *record, size_t threshold);
+  /* The same, of a record whose second part, these columns, stays at `place`. */
+  void encode_keeping(const RowCodec &codec, const uchar *record, const std::vector<ColumnApart> &columns,
+                      Slice place);
   /* `index`: the key number that a duplicate is said to be of. */
   void add(tidesdb_family *family, Slice key, Slice value, int kind, int flags, uint index) {
-    if (!pieces_.empty() && value.data == row_value.data()) {
-      value = {reinterpret_cast<const uchar *>(pieces_.data()), pieces_.size()};
-      flags |= TIDESDB_OP_PIECES;
+    uint32_t first_size = 0;
+    if (value.size != 0 && value.data == row_value.data()) {
+      first_size = static_cast<uint32_t>(parts_.first_size);
+      if (keeps_rest_) flags |= TIDESDB_OP_KEEP_REST;
+      if (!pieces_.empty()) {
+        value = {reinterpret_cast<const uchar *>(pieces_.data()), pieces_.size()};
+        flags |= TIDESDB_OP_PIECES;
+      }
     }
-    ops_.push_back({family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), expiry});
+    ops_.push_back(
+        {family, key, value, static_cast<uint8_t>(kind), static_cast<uint8_t>(flags), first_size, expiry});
     index_of_.push_back(index);
   }
   /* The row with this key changes: for an ALTER that builds indexes meanwhile, if there is one. */
@@ -80,8 +91,9 @@ class RowWriter {
   const std::vector<tidesdb_op> &ops() const { return ops_; }
 
  private:
+  RowParts parts_;
+  bool keeps_rest_ = false;
   /* Where BLOBs are not in `row_value`: its parts and these, in order. */
-  std::vector<LargeBlob> large_;
   std::vector<Slice> pieces_;
   std::vector<tidesdb_op> ops_;
   std::vector<uint> index_of_; /* as many */

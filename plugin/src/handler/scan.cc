@@ -11,7 +11,10 @@
 */
 #include "handler/ha_tidesdb.h"
 
+#include <algorithm>
+
 #include "log.h"
+#include "partition_info.h"
 #include "sql_class.h"
 
 using namespace tidesdb;
@@ -103,8 +106,42 @@ int ha_tidesdb::choose_columns() {
   scan_.whole_rows = changes_rows_ || checksums_ || computes || (by_entry && entries_may_not_fit());
   if (!keyread_enabled()) virtual_columns_.add_sources(table->read_set);
   if (!row_reader_->choose(scan_.whole_rows ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
+  scan_.first_parts = may_lack_blobs();
   scan_.columns_chosen = true;
   return 0;
+}
+
+/* Whether neither the server nor the handler wants a BLOB of the rows to be read. */
+bool ha_tidesdb::may_lack_blobs() const {
+  if (!row_codec_->has_blobs() || checksums_ || (scan_.whole_rows && !entries_lack_blobs_)) return false;
+  const auto is_in = [this](const MY_BITMAP *columns) {
+    const uint *const blobs = table_share->blob_field;
+    return std::any_of(blobs, blobs + table_share->blob_fields,
+                       [columns](uint field) { return bitmap_is_set(columns, field); });
+  };
+  if (is_in(table->read_set)) return false;
+  if (!changes_rows_) return true;
+  /* The row is written anew, and its second part stays: where the row does, too. */
+  const int command = thd_sql_command(ha_thd());
+  const bool changes_in_place = command == SQLCOM_UPDATE || command == SQLCOM_UPDATE_MULTI;
+  if (!changes_in_place && command != SQLCOM_DELETE && command != SQLCOM_DELETE_MULTI) return false;
+  if (table->versioned() || table_share->period.name.str || is_in(table->write_set)) return false;
+  if (!changes_in_place) return true;
+  const bool changes_partition =
+      table->part_info && bitmap_is_overlapping(&table->part_info->full_part_field_set, table->write_set);
+  const bool changes_key =
+      has_primary_key() && bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set);
+  return row_codec_->keeps_all_rests() && !changes_partition && !changes_key;
+}
+
+/* The row that was read, for an update of it. */
+void ha_tidesdb::note_parts(const RowReader &reader, Slice primary_key, Slice place) {
+  if (!changes_rows_ || !row_codec_->has_blobs()) return;
+  lacked_rests_ = lacked_rests_ || reader.lacked_rest();
+  last_row_.key.assign(primary_key);
+  last_row_.place.assign(place);
+  last_row_.apart = reader.columns_apart();
+  last_row_.lacked_rest = reader.lacked_rest();
 }
 
 int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
@@ -127,6 +164,8 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
     mode |= TIDESDB_READ_BOTH_VERSIONS;
     scan_.given.clear();
   }
+  scan_.placed_for_first_parts = rows && scan_.first_parts;
+  if (scan_.placed_for_first_parts) mode |= TIDESDB_READ_FIRST_PART;
   seek.mode = static_cast<uint8_t>(mode);
   scan_.position = Position::CURSOR;
   scan_.prefix_bounded = prefix != 0;
@@ -189,6 +228,7 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
   if (const int error = row_cursor(&cursor)) return error;
   if (lock_choice_.row != RowLock::NONE && !reads_latest()) scan_.locked.row = cursor;
   Slice value;
+  if (scan_.first_parts) flags |= TIDESDB_READ_FIRST_PART;
   const int status = tidesdb_cursor_get(cursor, reading_txn(), primary_key.data, primary_key.size,
                                         read_mode() | flags, &value);
   if (status == TIDESDB_SKIPPED && scan_.locked.entry) {
@@ -201,10 +241,27 @@ int ha_tidesdb::read_by_key(Slice primary_key, uchar *buf, int none, int flags) 
     scan_.peek = Peek::PEEKED;
   else if (status != TIDESDB_OK)
     return fail(status);
-  if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
+  if (!row_reader_->read(primary_key, value, buf, scan_.first_parts)) return undecodable_row(value);
+  note_parts(*row_reader_, primary_key, {value.data + value.size, cursor->place_size});
   remember_row_number(primary_key);
   note_expiry(cursor->expiry);
   if (value.size > LARGE_ROW) tidesdb_cursor_free_value(cursor);
+  return 0;
+}
+
+/* The server has asked for a BLOB since the scan was placed: the whole row, without a lock of its own. */
+int ha_tidesdb::read_whole_row(Slice primary_key, uchar *buf) {
+  CursorHandle cursor;
+  Slice value;
+  const int mode = lock_choice_.locks_nothing() ? read_mode() : TIDESDB_READ_LATEST;
+  int status = open_cursor(open_table_->primary(), &cursor);
+  if (status == TIDESDB_OK)
+    status =
+        tidesdb_cursor_get(cursor.get(), reading_txn(), primary_key.data, primary_key.size, mode, &value);
+  if (status == TIDESDB_NOT_FOUND) return SKIP_ROW;
+  if (status != TIDESDB_OK) return fail(status);
+  if (!row_reader_->read(primary_key, value, buf)) return undecodable_row(value);
+  note_parts(*row_reader_, primary_key, {value.data + value.size, cursor->place_size});
   return 0;
 }
 
@@ -264,6 +321,7 @@ int ha_tidesdb::return_entry(const tidesdb_row &entry, uchar *buf) {
   if (over_newer && !scan_.whole_rows) { /* since the scan began, by a function that changed another table */
     if (!row_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
     scan_.whole_rows = true;
+    scan_.first_parts = false;
   }
   const bool entry_is_enough = scan_.entries_only && lock_choice_.locks_nothing() && !over_newer && codec &&
                                codec->is_covering() && (!primary_codec_ || primary_codec_->is_covering());
@@ -338,8 +396,11 @@ int ha_tidesdb::judge(Slice primary_key, const uchar *buf) {
 int ha_tidesdb::return_current_row(const tidesdb_row &row, uchar *buf) {
   if (scan_.index != MAX_KEY && !is_primary(scan_.index)) return return_entry(row, buf);
   const Slice key{row.key, row.key_size};
-  if (!row_reader_->read(key, {row.value, row.value_size}, buf))
+  if (!row_reader_->read(key, {row.value, row.value_size}, buf, scan_.placed_for_first_parts))
     return undecodable_row({row.value, row.value_size});
+  note_parts(*row_reader_, key, {row.value + row.value_size, row.place_size});
+  if (unlikely(row_reader_->lacked_rest() && !scan_.first_parts))
+    if (const int error = read_whole_row(key, buf)) return error;
   remember_row_number(key);
   note_expiry(row.expiry);
   if (row.value_size > LARGE_ROW) tidesdb_cursor_free_value(scan_.cursor);
@@ -477,7 +538,7 @@ int ha_tidesdb::read_unique(uchar *buf, int none) {
   if (status != TIDESDB_OK) return fail(status);
   keep_record(buf);
   const int error = return_entry(
-      {scan_.search.data(), value.data, scan_.search.size(), value.size, scan_.cursor->expiry}, buf);
+      {scan_.search.data(), value.data, scan_.search.size(), value.size, scan_.cursor->expiry, 0}, buf);
   if (error == SKIP_ROW) bring_record_back(buf);
   return error == SKIP_ROW ? none : error;
 }

@@ -62,13 +62,15 @@ struct Scan {
   uint index = MAX_KEY;
   Position position = Position::NONE;
   Peek peek = Peek::NONE;
-  bool prefix_bounded = false;     /* the cursor ends with the searched prefix */
-  bool point = false;              /* at most one row matches */
-  bool columns_chosen = false;     /* the row reader knows them */
-  bool whole_rows = false;         /* the row reader takes all columns */
-  bool both_versions = false;      /* the cursor was placed with TIDESDB_READ_BOTH_VERSIONS */
-  bool entries_only = false;       /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
-  bool outlives_statement = false; /* HANDLER: positions do */
+  bool prefix_bounded = false;         /* the cursor ends with the searched prefix */
+  bool point = false;                  /* at most one row matches */
+  bool columns_chosen = false;         /* the row reader knows them */
+  bool whole_rows = false;             /* the row reader takes all columns */
+  bool first_parts = false;            /* of rows in two parts the first is enough */
+  bool placed_for_first_parts = false; /* the cursor gives these alone */
+  bool both_versions = false;          /* the cursor was placed with TIDESDB_READ_BOTH_VERSIONS */
+  bool entries_only = false;           /* HA_EXTRA_KEYREAD: the server wants no more than the entry has */
+  bool outlives_statement = false;     /* HANDLER: positions do */
   tidesdb_cursor *cursor = nullptr;
   LastLocks locked;
   RangeEnd end;

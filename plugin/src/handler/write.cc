@@ -11,6 +11,7 @@
 */
 #include "handler/ha_tidesdb.h"
 
+#include "log.h"
 #include "sql_class.h"
 
 #include "cluster/local_changes.h"
@@ -94,7 +95,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
   store_hidden_key(last_row_.number, 1);
   encode_primary(record, &writer_.new_primary);
   writer_.begin();
-  writer_.encode(*row_codec_, record);
+  writer_.encode(*row_codec_, record, 0);
   status = tidesdb_txn_begin(txn.get(), TIDESDB_READ_COMMITTED, TIDESDB_TXN_UNLOCKED);
   if (status != TIDESDB_OK) return fail(status);
   status = tidesdb_txn_statement_begin(txn.get(), 1, sysvars::backpressure_wait_timeout_ms(table->in_use));
@@ -103,6 +104,7 @@ int ha_tidesdb::write_sequence(const uchar *record, bool replaces) {
                       writer_.row_value.slice(),
                       TIDESDB_PUT,
                       static_cast<uint8_t>(replaces ? TIDESDB_OP_NEUTRAL : 0),
+                      0,
                       0};
   size_t failed = 0;
   if (status == TIDESDB_OK) status = tidesdb_write(txn.get(), &op, 1, &failed);
@@ -159,7 +161,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
     if (const int error = decide_unique_lookups()) return error;
   encode_primary(record, &writer_.new_primary);
   writer_.begin();
-  writer_.encode(*row_codec_, record);
+  writer_.encode(*row_codec_, record, second_part_threshold());
   add_write(open_table_->primary(), writer_.new_primary.slice(), writer_.row_value.slice(),
             has_primary_key() ? insertion(table_share->keys, writer_.new_primary.slice()) : TIDESDB_PUT, true,
             table_share->primary_key);
@@ -178,6 +180,73 @@ bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) c
   for (Field **field = table->field; *field; field++)
     if ((*field)->stored_in_db() && !has_same_value(*field, offset, 0)) return false;
   return true;
+}
+
+/* BLOBs of so many bytes are written to the second part of a row; 0: none are. */
+size_t ha_tidesdb::second_part_threshold() const {
+  return row_codec_->has_blobs() ? tidesdb_family_value_threshold(open_table_->primary()) : 0;
+}
+
+/* Whether the update leaves the second part of its row as it is: that was read last, and no column of it
+ * changes. */
+bool ha_tidesdb::keeps_rest(const uchar *old_record, const uchar *new_record, Slice old_key) const {
+  const std::vector<ColumnApart> &columns = last_row_.apart;
+  if (last_row_.place.empty() || !was_read_last(old_key) || !row_codec_->can_keep(columns)) return false;
+  for (const ColumnApart &column : columns) {
+    if (last_row_.lacked_rest) {
+      if (bitmap_is_set(table->write_set, row_codec_->field_of(column))) return false;
+      continue;
+    }
+    const Slice before = row_codec_->value_of(column, old_record),
+                after = row_codec_->value_of(column, new_record);
+    if (!same_bytes(before, after)) return false;
+  }
+  return last_row_.lacked_rest ||
+         !row_codec_->has_other_long_blobs(new_record, second_part_threshold(), columns);
+}
+
+/* The server gives a record of an update whose columns it did not ask for. */
+int ha_tidesdb::refuse_unread_columns() const {
+  sql_print_error("TidesDB: an update of '%s' lacks columns that it has not read",
+                  open_table_->name().c_str());
+  return HA_ERR_INTERNAL_ERROR;
+}
+
+/* The first part of a locked row, into a record of its own. */
+int ha_tidesdb::read_parts_again(Slice primary_key) {
+  tidesdb_cursor *cursor;
+  if (const int error = row_cursor(&cursor)) return error;
+  Slice value;
+  const int status = tidesdb_cursor_get(cursor, session_->txn(), primary_key.data, primary_key.size,
+                                        TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_FIRST_PART, &value);
+  if (status != TIDESDB_OK) return fail(status);
+  /* The records of the update point into the memory of the other reader. */
+  RowReader reader(*row_codec_);
+  buffers_.kept_record.clear();
+  uchar *const record = buffers_.kept_record.reserve(table_share->reclength);
+  if (!reader.choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+  if (!reader.read(primary_key, value, record, true)) return undecodable_row(value);
+  note_parts(reader, primary_key, {value.data + value.size, cursor->place_size});
+  return 0;
+}
+
+int ha_tidesdb::encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves) {
+  bool keeps = !moves && keeps_rest(old_record, new_record, old_key);
+  if (!keeps && (lacked_rests_ || may_lack_blobs())) {
+    if (!was_read_last(old_key)) {
+      if (const int error = read_parts_again(old_key)) return error;
+      keeps = !moves && keeps_rest(old_record, new_record, old_key);
+    }
+    if (!keeps && last_row_.lacked_rest) return refuse_unread_columns();
+  }
+  if (keeps) {
+    writer_.encode_keeping(*row_codec_, new_record, last_row_.apart, last_row_.place.slice());
+  } else {
+    writer_.encode(*row_codec_, new_record, second_part_threshold());
+  }
+  /* What was read is the version that this one replaces. */
+  last_row_.forget();
+  return 0;
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
@@ -203,7 +272,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   }
   const Slice old_key = writer_.old_primary.slice(), new_key = moves ? writer_.new_primary.slice() : old_key;
   writer_.begin();
-  writer_.encode(*row_codec_, new_record);
+  if (const int error = encode_update(old_record, new_record, old_key, moves)) return error;
   if (moves) {
     add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
     add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_INSERT, true,
@@ -222,6 +291,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
 int ha_tidesdb::delete_row(const uchar *record) {
   if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (const int error = begin_change()) return error;
+  last_row_.forget();
   encode_primary(record, &writer_.old_primary);
   writer_.begin();
   add_write(open_table_->primary(), writer_.old_primary.slice(), {nullptr, 0},

@@ -1,5 +1,6 @@
 #include "row/row_codec.h"
 
+#include <algorithm>
 #include <new>
 
 namespace tidesdb {
@@ -66,6 +67,7 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary, const RowHistory &
     const uint null_offset = nullable ? static_cast<uint>(field->null_ptr - table->record[0]) : 0;
     const uchar null_bit = nullable ? field->null_bit : 0;
 
+    has_blobs_ = has_blobs_ || kind == RowKind::BLOB;
     if (kind != RowKind::FIXED) {
       uint bound = field->pack_length();
       if (kind == RowKind::BLOB) bound -= portable_sizeof_char_ptr;
@@ -86,13 +88,64 @@ void RowCodec::compile(TABLE *table, const KeyCodec *primary, const RowHistory &
       runs_.push_back({offset, size});
   }
   for (uint i = 0; i < null_bytes_; i++) fixed_nulls_ = fixed_nulls_ || fixed_null_bits_[i] != 0;
+  compare_with_older_layouts();
 }
 
-void RowCodec::encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlob> *large) const {
+/* In the second part BLOBs stand in the order of their layout's columns. Of a column that is gone nobody
+   knows whether it was one; a text of another kind stays of that kind. */
+void RowCodec::compare_with_older_layouts() {
+  for (const RowLayout &layout : history_->older) {
+    size_t next = 0;
+    for (const LayoutColumn &column : layout.columns) {
+      if (column.kind != LayoutColumn::VARIABLE) continue;
+      const auto is_it = [&column](const VariableColumn &present) { return present.id == column.id; };
+      const auto present = std::find_if(variable_.begin(), variable_.end(), is_it);
+      if (present != variable_.end() && present->kind != RowKind::BLOB) continue;
+      while (next < variable_.size() && variable_[next].id != column.id) next++;
+      if (next == variable_.size()) keeps_all_rests_ = false;
+    }
+  }
+}
+
+bool RowCodec::can_keep(const std::vector<ColumnApart> &columns) const {
+  for (size_t i = 0; i < columns.size(); i++) {
+    const uint variable = columns[i].variable;
+    if (variable == MAX_KEY || variable_[variable].kind != RowKind::BLOB) return false;
+    if (i != 0 && variable <= columns[i - 1].variable) return false;
+  }
+  return !columns.empty();
+}
+
+Slice RowCodec::value_of(const ColumnApart &column, const uchar *record) const {
+  const VariableColumn &variable = variable_[column.variable];
+  const uchar *at = record + variable.record_offset;
+  if (record[variable.null_offset] & variable.null_bit) return {nullptr, 0};
+  return {blob_data(at, variable.size), blob_size(at, variable.size)};
+}
+
+bool RowCodec::has_other_long_blobs(const uchar *record, size_t threshold,
+                                    const std::vector<ColumnApart> &columns) const {
+  if (threshold == 0 || !has_blobs_) return false;
+  auto known = columns.begin();
+  for (uint i = 0; i < variable_.size(); i++) {
+    const VariableColumn &column = variable_[i];
+    if (known != columns.end() && known->variable == i) {
+      ++known;
+      continue;
+    }
+    if (column.kind == RowKind::BLOB && !(record[column.null_offset] & column.null_bit) &&
+        blob_size(record + column.record_offset, column.size) >= threshold)
+      return true;
+  }
+  return false;
+}
+
+void RowCodec::encode(const uchar *record, ByteBuffer *out, RowParts *parts) const {
   out->clear();
-  if (large) large->clear();
-  uchar *to = out->reserve(MAX_VARINT_SIZE + null_bytes_ + fixed_size_);
-  to = write_varint(to, history_->version);
+  if (parts) parts->blobs.clear();
+  const bool in_parts = parts && (parts->kept || has_other_long_blobs(record, parts->threshold, {}));
+  uchar *to = out->reserve(PARTS_HEAD_SIZE + MAX_VARINT_SIZE + null_bytes_ + fixed_size_);
+  to = write_row_head(to, history_->version, in_parts);
   memcpy(to, record, null_bytes_);
   to += null_bytes_;
 
@@ -110,9 +163,27 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlo
           memset(fixed + column.row_offset, 0, column.size);
   }
   out->set_end(to);
+  encode_variable(record, out, in_parts, parts);
+  if (!parts) return;
+  parts->first_size = in_parts ? out->size() : 0;
+  for (RowParts::Blob &blob : parts->blobs)
+    if (in_parts) blob.at = out->size();
+}
 
-  for (const VariableColumn &column : variable_) {
+void RowCodec::encode_variable(const uchar *record, ByteBuffer *out, bool in_parts, RowParts *parts) const {
+  const ColumnApart *kept = nullptr, *kept_end = nullptr;
+  if (parts && parts->kept) {
+    kept = parts->kept->data();
+    kept_end = kept + parts->kept->size();
+  }
+  for (uint i = 0; i < variable_.size(); i++) {
+    const VariableColumn &column = variable_[i];
     if (record[column.null_offset] & column.null_bit) continue;
+    if (kept != kept_end && kept->variable == i) {
+      out->set_end(write_column_head(out->reserve(COLUMN_HEAD_SIZE), in_parts, kept->size, true));
+      kept++;
+      continue;
+    }
     const uchar *at = record + column.record_offset;
     size_t size;
     switch (column.kind) {
@@ -127,17 +198,20 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlo
         size = std::min<size_t>(uint2korr(at), column.size);
         at += 2;
         break;
-      default:
+      default: {
         size = blob_size(at, column.size);
         at = blob_data(at, column.size);
-        if (large && size > LARGE_ROW) {
-          out->set_end(write_varint(out->reserve(MAX_VARINT_SIZE), size));
-          large->push_back({out->size(), {at, size}});
+        /* What is not apart stands in one piece with all before it. */
+        const bool apart = in_parts && !parts->kept && size >= parts->threshold;
+        if (apart || (parts && !in_parts && size > LARGE_ROW)) {
+          out->set_end(write_column_head(out->reserve(COLUMN_HEAD_SIZE), in_parts, size, apart));
+          parts->blobs.push_back({out->size(), {at, size}});
           continue;
         }
+      }
     }
-    to = out->reserve(MAX_VARINT_SIZE + size);
-    to = write_varint(to, size);
+    uchar *to = out->reserve(COLUMN_HEAD_SIZE + size);
+    to = write_column_head(to, in_parts, size, false);
     if (size != 0) memcpy(to, at, size);
     out->set_end(to + size);
   }
@@ -158,8 +232,10 @@ struct RowReader::OlderPlan {
   struct VariableMove {
     uint16_t null;
     const RowCodec::VariableColumn *to; /* nullptr: passed over */
+    uint variable;                      /* its place now; MAX_KEY: the table has it no more */
   };
-  std::vector<VariableMove> variables; /* up to the last wanted one */
+  std::vector<VariableMove> variables;
+  size_t wanted = 0; /* of these, up to the last wanted one */
   struct FixedDefault {
     const RowCodec::FixedColumn *to;
     const ColumnDefault *value;
@@ -231,7 +307,8 @@ void RowReader::compile(const MY_BITMAP *columns) {
 ulonglong RowReader::layout_version(Slice value) {
   const uchar *from = value.data;
   ulonglong version;
-  return read_varint(&from, value.data + value.size, &version) ? version : 0;
+  bool in_parts;
+  return read_row_head(&from, value.data + value.size, &version, &in_parts) ? version : 0;
 }
 
 bool RowReader::is_wanted(uint field_index) const {
@@ -320,10 +397,13 @@ inline void RowReader::clear_variable(const RowCodec::VariableColumn &column, uc
   }
 }
 
-bool RowReader::read(Slice key, Slice value, uchar *record) {
+bool RowReader::read(Slice key, Slice value, uchar *record, bool may_lack_rest) {
   const uchar *from = value.data, *const end = value.data + value.size;
   ulonglong version;
-  if (!read_varint(&from, end, &version)) return false;
+  apart_.clear();
+  lacked_rest_ = false;
+  may_lack_rest_ = may_lack_rest;
+  if (!read_row_head(&from, end, &version, &in_parts_)) return false;
   if (unlikely(version != codec_.history_->version))
     return read_older(version, value, from, record) && read_key_columns(key, record);
   if (static_cast<size_t>(end - from) < codec_.null_bytes_ + codec_.fixed_size_) return false;
@@ -337,17 +417,42 @@ bool RowReader::read(Slice key, Slice value, uchar *record) {
   if (variable_count_ == 0) return true;
 
   reserve_blobs(value.size);
-  for (size_t i = 0; i < variable_count_; i++) {
+  /* The second part is after all columns. */
+  const size_t count = in_parts_ ? codec_.variable_.size() : variable_count_;
+  for (uint i = 0; i < count; i++) {
     const RowCodec::VariableColumn &column = codec_.variable_[i];
     if (record[column.null_offset] & column.null_bit) {
       if (wanted_[i]) clear_variable(column, record);
       continue;
     }
-    ulonglong size;
-    if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
+    size_t size;
+    bool apart;
+    if (!read_column_head(&from, end, in_parts_, &size, &apart)) return false;
+    if (apart) {
+      apart_.push_back({i, size});
+      continue;
+    }
     const uchar *const bytes = from;
     from += size;
     if (wanted_[i] && !store_variable(column, bytes, size, record)) return false;
+  }
+  return !in_parts_ || read_rest(from, end, record);
+}
+
+/* The columns that stand apart; `from` is after all others. */
+bool RowReader::read_rest(const uchar *from, const uchar *end, uchar *record) {
+  const size_t size = size_apart(apart_);
+  lacked_rest_ = from == end && size != 0;
+  if (lacked_rest_ ? !may_lack_rest_ : static_cast<size_t>(end - from) != size) return false;
+  for (const ColumnApart &apart : apart_) {
+    const uchar *const bytes = from;
+    if (!lacked_rest_) from += apart.size;
+    if (apart.variable == MAX_KEY || !wanted_[apart.variable]) continue;
+    const RowCodec::VariableColumn &column = codec_.variable_[apart.variable];
+    if (lacked_rest_)
+      clear_variable(column, record);
+    else if (!store_variable(column, bytes, apart.size, record))
+      return false;
   }
   return true;
 }
@@ -369,14 +474,14 @@ RowReader::OlderPlan *RowReader::older_plan(ulonglong version) {
         if (column.id == id) return &column;
       return static_cast<decltype(&columns[0])>(nullptr);
     };
-    size_t variables = 0;
     for (const LayoutColumn &column : layout->columns) {
       if (column.kind == LayoutColumn::VARIABLE) {
         const RowCodec::VariableColumn *to = find(codec_.variable_, column.id);
         if (to) move_null(column.null, to->null_offset, to->null_bit);
         const bool wanted = to && is_wanted(to->field_index);
-        plan->variables.push_back({column.null, wanted ? to : nullptr});
-        if (wanted) variables = plan->variables.size();
+        const uint place = to ? static_cast<uint>(to - codec_.variable_.data()) : MAX_KEY;
+        plan->variables.push_back({column.null, wanted ? to : nullptr, place});
+        if (wanted) plan->wanted = plan->variables.size();
         continue;
       }
       const RowCodec::FixedColumn *to = find(codec_.fixed_, column.id);
@@ -386,7 +491,6 @@ RowReader::OlderPlan *RowReader::older_plan(ulonglong version) {
         plan->copies.push_back({to->record_offset, static_cast<uint>(plan->fixed_size), to->size});
       plan->fixed_size += column.size;
     }
-    plan->variables.resize(variables);
     for (const ColumnDefault &value : codec_.history_->defaults) {
       if (find(layout->columns, value.id)) continue;
       if (const RowCodec::FixedColumn *to = find(codec_.fixed_, value.id)) {
@@ -453,18 +557,25 @@ bool RowReader::read_older(ulonglong version, Slice value, const uchar *from, uc
     if (!store_variable(*variable.to, reinterpret_cast<const uchar *>(text.data()), text.size(), record))
       return false;
   }
-  for (const OlderPlan::VariableMove &move : plan->variables) {
+  const size_t count = in_parts_ ? plan->variables.size() : plan->wanted;
+  for (size_t i = 0; i < count; i++) {
+    const OlderPlan::VariableMove &move = plan->variables[i];
     if (was_null(move.null)) {
       if (move.to) clear_variable(*move.to, record);
       continue;
     }
-    ulonglong size;
-    if (!read_varint(&from, end, &size) || static_cast<size_t>(end - from) < size) return false;
+    size_t size;
+    bool apart;
+    if (!read_column_head(&from, end, in_parts_, &size, &apart)) return false;
+    if (apart) {
+      apart_.push_back({move.variable, size});
+      continue;
+    }
     const uchar *const bytes = from;
     from += size;
     if (move.to && !store_variable(*move.to, bytes, size, record)) return false;
   }
-  return true;
+  return !in_parts_ || read_rest(from, end, record);
 }
 
 }  // namespace tidesdb

@@ -22,13 +22,6 @@
 
 namespace tidesdb {
 
-/* A BLOB of more than LARGE_ROW bytes, which is not copied into the row's value; `at`: the bytes of the value
-   before it. */
-struct LargeBlob {
-  size_t at;
-  Slice bytes;
-};
-
 class RowCodec {
  public:
   /* `primary`: codec of the primary key, nullptr in a table without one; it and `history` must
@@ -38,9 +31,23 @@ class RowCodec {
   RowCodec(const RowCodec &) = delete;
   RowCodec &operator=(const RowCodec &) = delete;
 
-  /* The row's value; clears `out` first. All stored columns of `record` must be valid. With `large` the bytes
-     of large BLOBs are left where they are. */
-  void encode(const uchar *record, ByteBuffer *out, std::vector<LargeBlob> *large = nullptr) const;
+  /* The row's value; clears `out` first. All stored columns of `record` must be valid, but for those that
+     `parts` keeps. The bytes of BLOBs of more than LARGE_ROW bytes, and of those in the second part, are left
+     where they are; without `parts` there are none of these. */
+  void encode(const uchar *record, ByteBuffer *out, RowParts *parts = nullptr) const;
+
+  bool has_blobs() const { return has_blobs_; }
+  /* Whether the second part of each row, of older layouts too, is that of one of the present layout. */
+  bool keeps_all_rests() const { return keeps_all_rests_; }
+  /* The same of a row with these columns there. */
+  bool can_keep(const std::vector<ColumnApart> &columns) const;
+  /* The value of a column that stands apart, in a record. */
+  Slice value_of(const ColumnApart &column, const uchar *record) const;
+  /* The field's number. */
+  uint field_of(const ColumnApart &column) const { return variable_[column.variable].field_index; }
+  /* Whether BLOBs of so many bytes and more are in `record`, apart from `columns`. */
+  bool has_other_long_blobs(const uchar *record, size_t threshold,
+                            const std::vector<ColumnApart> &columns) const;
 
   /* As unknown_layout() of the table's history. */
   std::string unknown_layout(Slice row) const { return tidesdb::unknown_layout(row, *history_); }
@@ -50,8 +57,10 @@ class RowCodec {
  private:
   friend class RowReader;
   RowCodec() = default;
+  void compare_with_older_layouts();
   void compile(TABLE *table, const KeyCodec *primary, const RowHistory &history);
   const RowLayout *older(ulonglong version) const;
+  void encode_variable(const uchar *record, ByteBuffer *out, bool in_parts, RowParts *parts) const;
 
   /* Bytes that are side by side in the record and in the row. */
   struct Run {
@@ -92,6 +101,8 @@ class RowCodec {
   std::vector<uchar> unset_nulls_;     /* the null area of a record without any value */
   std::vector<uchar> fixed_null_bits_; /* NULL bits of the fixed columns, as in the null area */
   bool fixed_nulls_ = false;           /* there are any */
+  bool has_blobs_ = false;
+  bool keeps_all_rests_ = true;
   size_t fixed_size_ = 0;
   size_t key_size_needed_ = 0; /* bytes of key that key_columns_ span */
   std::vector<FixedColumn> fixed_;
@@ -114,9 +125,14 @@ class RowReader {
   /*
     Fills the chosen columns of `record` and all of its NULL bits. `key` is the row's key in the
     primary family. BLOB pointers go into this reader's memory and live until its next read().
-    false: damaged bytes, or a layout version that is not known (RowCodec::unknown_layout).
+    With `may_lack_rest` the value may be the first part of a row in two: columns in the second are then
+    empty. false: damaged bytes, or a layout version that is not known (RowCodec::unknown_layout).
   */
-  bool read(Slice key, Slice value, uchar *record);
+  bool read(Slice key, Slice value, uchar *record, bool may_lack_rest = false);
+  /* The columns in the second part of the last row, in their order there; for a reader of all columns. */
+  const std::vector<ColumnApart> &columns_apart() const { return apart_; }
+  /* The last row has a second part, and the value did not. */
+  bool lacked_rest() const { return lacked_rest_; }
   /* Gives the memory of large BLOBs back; the pointers to them end. */
   void end_statement();
   /* The layout version that a row says it has; 0: it says none. */
@@ -129,6 +145,7 @@ class RowReader {
   struct OlderPlan;
   OlderPlan *older_plan(ulonglong version);
   bool read_older(ulonglong version, Slice value, const uchar *from, uchar *record);
+  bool read_rest(const uchar *from, const uchar *end, uchar *record);
   bool read_key_columns(Slice key, uchar *record) const;
   void clear_fixed(uchar *record) const;
   void clear_variable(const RowCodec::VariableColumn &column, uchar *record) const;
@@ -150,6 +167,11 @@ class RowReader {
   size_t variable_count_ = 0;     /* variable columns up to the last wanted one */
   bool blobs_ = false;
   ByteBuffer blob_memory_;
+  /* Of the last row. */
+  bool in_parts_ = false;
+  bool may_lack_rest_ = false;
+  bool lacked_rest_ = false;
+  std::vector<ColumnApart> apart_;
   std::vector<std::unique_ptr<OlderPlan>> older_plans_; /* for the same columns */
 };
 

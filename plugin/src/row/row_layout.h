@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "key/key_codec.h"
+#include "row/row_parts.h"
 
 namespace tidesdb {
 
@@ -71,14 +72,18 @@ struct RowHistory {
 /* Why a row of a layout that the history does not have cannot be read; empty: it has the layout, or the row
    begins with no layout at all. */
 inline std::string unknown_layout(Slice row, const RowHistory &history) {
-  const uchar *from = row.data;
+  const uchar *from = row.data, *const end = row.data + row.size;
   ulonglong version;
-  if (!read_varint(&from, row.data + row.size, &version) || version == history.version) return {};
+  bool in_parts;
+  if (!read_row_head(&from, end, &version, &in_parts)) {
+    if (row.size < PARTS_HEAD_SIZE || row.data[0] != PARTS_LAYOUT || row.data[1] == PARTS_FORM) return {};
+    return "a row is in parts of form " + std::to_string(row.data[1]) +
+           ", which a later release of TidesDB writes; this one cannot read it";
+  }
+  if (version == history.version) return {};
   for (const RowLayout &layout : history.older)
     if (layout.version == version) return {};
   const std::string met = "a row has layout " + std::to_string(version);
-  if (version == 0)
-    return met + " (rows in parts), which a later release of TidesDB writes; this one cannot read it";
   return met + ", and this release of TidesDB knows layouts " + std::to_string(FIRST_ROW_LAYOUT) + " to " +
          std::to_string(history.version) + " of the table: a later release wrote it, or it is damaged";
 }

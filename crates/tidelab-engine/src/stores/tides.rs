@@ -10,7 +10,9 @@ use tidelab_server::error::Result;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::store::family::Family;
 use tidesdb::internal::txn::cursor::{Cursor, Start};
-use tidesdb::internal::txn::transaction::{Change as Write, ChangeKind, OnMissing, ReadMode, Transaction};
+use tidesdb::internal::txn::transaction::{
+    Change as Write, ChangeKind, OnMissing, PointRead, ReadMode, Transaction,
+};
 use tidesdb::{FamilyOptions, Isolation, Options, SyncMode, TransactionOptions};
 
 use crate::store::{engine_error, Change, Compression, Debt, Engine, Scan, Session, Settings, Store, Sync};
@@ -63,6 +65,11 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Stor
 fn false_positives(bits: u32) -> u32 {
     let share = 100.0 * 0.6185f64.powi(bits as i32 - 10);
     (share.round() as u32).clamp(1, 10_000)
+}
+
+/// A read that keeps no lock on a missing key.
+fn by_entry(mode: ReadMode) -> PointRead {
+    PointRead { on_missing: OnMissing::Forget, ..PointRead::of(mode) }
 }
 
 fn error(what: &str, error: tidesdb::Error) -> tidelab_server::error::Error {
@@ -168,7 +175,7 @@ impl TidesSession {
     fn change(&mut self, keys: &[&[u8]], change: &mut Change<'_>) -> tidesdb::Result<()> {
         for (place, key) in keys.iter().enumerate() {
             let TidesSession { point, writer, value, .. } = self;
-            let old = point.get(writer, key, ReadMode::Exclusive, false, OnMissing::Forget)?;
+            let old = point.get(writer, key, by_entry(ReadMode::Exclusive))?;
             value.clear();
             change(place, old, value);
             writer.put(&self.family, key, &self.value)?;
@@ -211,7 +218,7 @@ impl Session for TidesSession {
     }
 
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.point.get(&mut self.reader, key, ReadMode::Latest, false, OnMissing::Forget);
+        let value = self.point.get(&mut self.reader, key, by_entry(ReadMode::Latest));
         let value = value.map_err(|e| error("get", e))?;
         Ok(value.map(found).is_some())
     }

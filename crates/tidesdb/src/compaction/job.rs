@@ -10,7 +10,7 @@ use crate::mutant::{self, Mutant};
 use crate::options::FamilyOptions;
 use crate::sync::note;
 use crate::table::SsTableOptions;
-use crate::types::{Entry, FamilyId, FileNo, Pieces};
+use crate::types::{Entry, FamilyId, FileNo};
 use crate::value_holds::ValueHolds;
 use crate::values::{MovedValues, NewFiles, Separation};
 use crate::version::{
@@ -342,9 +342,7 @@ impl Rewrite for Outputs<'_> {
         }
         let Some(TableOutput { writer, .. }) = &mut self.writing else { return Ok(()) };
         match &self.separation {
-            Some(separation) => {
-                separation.add(writer, (self.family, key), entry, Pieces::default(), &mut self.moved)
-            }
+            Some(separation) => separation.add(writer, (self.family, key), entry, &mut self.moved),
             None => writer.add(key, entry),
         }
     }

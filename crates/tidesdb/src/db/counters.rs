@@ -18,7 +18,7 @@ use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
-use crate::value::{resolve, NoSeparateValues, Seen};
+use crate::value::{resolve, NoSeparateValues, ReadParts, Seen};
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -221,7 +221,7 @@ impl Maintenance {
         let mut value = Vec::new();
         let key = counter_key(family.id(), counter);
         // No entry of the dictionary expires.
-        let read = |entry: Entry<'_>| resolve(&entry, || 0, &NoSeparateValues, &mut value);
+        let read = |entry: Entry<'_>| resolve(&entry, || 0, &NoSeparateValues, ReadParts::Both, &mut value);
         match self.store.newest(DICTIONARY, &key, MAX_SEQ, read)? {
             Some(Seen { live: true, .. }) => number(&value)
                 .ok_or_else(|| Error::corruption("dictionary", 0, "a counter's entry is not 8 bytes long")),

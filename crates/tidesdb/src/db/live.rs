@@ -102,7 +102,7 @@ mod tests {
     use crate::options::{FamilyOptions, Options};
     use crate::txn::transaction::TransactionOptions;
     use crate::types::Entry;
-    use crate::value::{resolve, NoSeparateValues};
+    use crate::value::{resolve, NoSeparateValues, ReadParts};
 
     /// A commit not covered by the sync of the change has let older versions go, and then the log fails.
     #[test]
@@ -129,7 +129,9 @@ mod tests {
         let snapshot = db.store.take_snapshot().expect("takes");
         assert_eq!(snapshot.seq(), given_up);
         let mut value = Vec::new();
-        let read = |entry: Entry<'_>| resolve(&entry, || 0, &NoSeparateValues, &mut value).map(|_| entry.seq);
+        let read = |entry: Entry<'_>| {
+            resolve(&entry, || 0, &NoSeparateValues, ReadParts::Both, &mut value).map(|_| entry.seq)
+        };
         let found = db.store.newest(family.id(), b"k", snapshot.seq(), read).expect("reads");
         assert_eq!((found, &value[..]), (Some(given_up), &b"new"[..]));
         db.store.snapshots.release(snapshot);

@@ -193,6 +193,14 @@ impl Db {
         self.store.versions.format()
     }
 
+    /// Bytes from which on a value written to the family now goes to a value file; 0: none does.
+    pub fn value_threshold(&self, family: &Family) -> u32 {
+        match self.format() {
+            FormatVersion::One => 0,
+            FormatVersion::Two => family.value_threshold(),
+        }
+    }
+
     /// Makes every ordered commit durable. Errors: `ReadOnly` with the reason once the log has failed.
     pub fn flush_log(&self) -> Result<()> {
         self.store.check_open()?;

@@ -53,6 +53,8 @@ pub struct CommitBatch {
     runs: Option<SealedRuns>,
     /// Holds on the value files of the changes.
     values: ValueHolds,
+    /// Those that it has until its changes are in the memtable.
+    values_until_applied: ValueHolds,
 }
 
 /// Makes a [`CommitBatch`] family by family, in the format of `docs/format/wal.md` ("Batch").
@@ -104,6 +106,7 @@ impl CommitBatchBuilder {
             ordered: OnceLock::new(),
             runs: None,
             values: ValueHolds::default(),
+            values_until_applied: ValueHolds::default(),
         }
     }
 }
@@ -127,7 +130,8 @@ impl CommitBatch {
 
     /// True if a recovery that finds the batch needs files for it: runs, or value files.
     pub(crate) fn has_files(&self) -> bool {
-        self.runs.is_some() || self.values.iter().next().is_some()
+        let mut values = self.values.iter().chain(self.values_until_applied.iter());
+        self.runs.is_some() || values.next().is_some()
     }
 
     /// Bytes of keys and values in the body and in runs.
@@ -141,8 +145,9 @@ impl CommitBatch {
     }
 
     /// The same batch with holds on the value files of its changes.
-    pub(crate) fn holding(self, values: ValueHolds) -> CommitBatch {
-        CommitBatch { values, ..self }
+    /// Its memtable does not take `until_applied` over.
+    pub(crate) fn holding(self, values: ValueHolds, until_applied: ValueHolds) -> CommitBatch {
+        CommitBatch { values, values_until_applied: until_applied, ..self }
     }
 
     /// The pointers of the changes with values in value files, in their stored form.
@@ -176,6 +181,7 @@ impl CommitBatch {
             ordered: OnceLock::new(),
             runs: None,
             values: ValueHolds::default(),
+            values_until_applied: ValueHolds::default(),
         })
     }
 

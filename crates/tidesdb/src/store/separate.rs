@@ -9,7 +9,7 @@ use crate::store::family::Family;
 use crate::store::Store;
 use crate::sync::note;
 use crate::types::{FileNo, Kind, Pieces};
-use crate::values::{NewFiles, WrittenValue};
+use crate::values::{inline_part, NewFiles, NewValue, WrittenValue};
 use crate::version::{next_format, Edit, VersionSet};
 use crate::wal::FullFor;
 
@@ -19,36 +19,41 @@ const REFUSAL_PAUSE_US: u64 = 1_000_000;
 const LEAST_ROOM: u64 = 1 << 20;
 
 impl Store {
-    /// True if a value of `len` bytes in a family's entry of this kind goes to a value file.
+    /// Bytes of a value of `len` bytes in a family's entry of this kind that stay there when the rest goes to a value file, best
+    /// `first_part`; `None`: all of them stay.
     #[inline]
-    pub(crate) fn separates(&self, family: &Family, kind: Kind, len: usize) -> bool {
-        let threshold = family.value_threshold();
-        threshold != 0
-            && len >= threshold as usize
-            && !kind.is_tombstone()
-            && self.versions.format() == FormatVersion::Two
+    pub(crate) fn inline_part(
+        &self,
+        family: &Family,
+        kind: Kind,
+        len: usize,
+        first_part: usize,
+    ) -> Option<usize> {
+        let inline = inline_part(family.value_threshold() as usize, len, first_part)?;
+        (!kind.is_tombstone() && self.versions.format() == FormatVersion::Two).then_some(inline)
     }
 
-    /// Writes a value to a value file, and gives it to the cache with this priority.
+    /// Writes a value to a value file but for its `first` part, and gives it to the cache with this priority.
     ///
     /// Errors: I/O, disk full; the store takes no changes.
     pub(crate) fn write_value(
         &self,
         family: &Family,
         key: &[u8],
-        value: Pieces<'_>,
+        (first, rest): (&[u8], Pieces<'_>),
         priority: CachePriority,
     ) -> Result<WrittenValue> {
-        let (values, method) = (self.versions.values(), family.options().compression);
+        let (values, compression) = (self.versions.values(), family.options().compression);
+        let value = NewValue { family: family.id(), key, first, rest, compression };
         let mut begins = false;
-        let written = values.write(family.id(), key, value, method, priority, || {
+        let written = values.write(&value, priority, || {
             begins = true;
             let number = self.create()?;
             self.name(number).map(|()| number)
         });
         let written = written.inspect_err(|error| {
             if let Error::DiskFull(what) = error {
-                self.refused_value.store(value.len() as u64, Relaxed);
+                self.refused_value.store(rest.len() as u64, Relaxed);
                 self.wal.fullness().found(FullFor::Value, what, self.now_micros());
             }
         })?;

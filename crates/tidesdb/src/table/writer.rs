@@ -21,7 +21,7 @@ use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::mutant::{self, Mutant};
 use crate::options::{Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
-use crate::value::{expiry_of, pointer_of};
+use crate::value::{expiry_of, pointer_of_entry};
 
 /// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -246,7 +246,7 @@ impl SsTableWriter {
 
     /// The pointer of an entry with its value in a value file.
     fn pointer_of(&self, entry: &Entry<'_>) -> Result<Option<ValuePointer>> {
-        let Some(stored) = pointer_of(entry.kind, entry.stored()) else { return Ok(None) };
+        let Some(stored) = pointer_of_entry(entry) else { return Ok(None) };
         match (ValuePointer::decode(stored), self.format) {
             (Some((_, pointer)), FormatVersion::Two) => Ok(Some(pointer)),
             _ => Err(Error::InvalidArgument("a pointer to a value file that does not fit a table".into())),

@@ -19,6 +19,7 @@ use crate::txn::logged_locks::{self, LoggedLocks};
 use crate::txn::prepared::{prepare_bytes, BatchRoom, NotAdmitted, XaPrepared, DECISION_BYTES};
 use crate::txn::write_batch::WriteBatch;
 use crate::txn::Transactions;
+use crate::value_holds::ValueHolds;
 use crate::wal::{Ddl, LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
 /// Batches above this size go to the log before `order`, to bound the work of a slot there.
@@ -141,7 +142,7 @@ impl Transactions {
         // The part that was written takes space, perhaps of a full disk.
         let runs = batch.seal(&self.store, owner).inspect_err(|_| self.store.unlink_unused())?;
         stage("stage: runs of a transaction, not yet logged");
-        Ok(Arc::new(CommitBatch::spilled(runs).holding(batch.values().clone())))
+        Ok(Arc::new(CommitBatch::spilled(runs).holding(batch.values(), ValueHolds::default())))
     }
 
     /// As [`Transactions::reserve_commit`], for a complete batch, in one phase.

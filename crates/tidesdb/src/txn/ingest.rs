@@ -128,6 +128,17 @@ impl Ingest {
     /// `Duplicate` for a key added before, perhaps only by [`Ingest::finish`]; `NoSuchFamily`, those of a wait
     /// for a lock, `Interrupted`; `TooLittleMemory` for an entry that no transaction could write. After `Deadlock`, `DiskFull` and `Io` the load can only be dropped.
     pub fn add(&mut self, family: &Arc<Family>, key: &[u8], value: Pieces<'_>, expiry: u64) -> Result<()> {
+        self.add_in_parts(family, key, (value, 0), expiry)
+    }
+
+    /// As [`Ingest::add`]; of the value so many bytes, of its first piece, stay in the entry when the rest goes to a value file.
+    pub fn add_in_parts(
+        &mut self,
+        family: &Arc<Family>,
+        key: &[u8],
+        (value, first_part): (Pieces<'_>, usize),
+        expiry: u64,
+    ) -> Result<()> {
         self.check_usable()?;
         check_key(key)?;
         check_value_len(value.len())?;
@@ -148,6 +159,12 @@ impl Ingest {
         load.sorted &= before.is_none_or(|before| before < key);
         // A panic counts, too.
         self.failed = true;
+        // Also of an entry out of order: a sort need not write the value twice.
+        let pointer = load.tables.separate(key, (value, first_part))?;
+        let (value, kind) = match &pointer {
+            Some(pointer) => (Pieces::new(pointer, &[]), kind.with_pointer()),
+            None => (value, kind),
+        };
         let added = match load.sorted {
             true => {
                 let last = load.last_key.get_or_insert_with(Vec::new);
@@ -214,7 +231,7 @@ impl Ingest {
         let (tables, bytes) = (runs.tables.len(), runs.live_files().iter().map(|file| file.len()).sum());
         let owner = &self.owner;
         let until_killed = WaitLimit { timeout: SPACE_WAIT, interrupted: &|| owner.is_killed() };
-        let batch = Arc::new(CommitBatch::spilled(runs).holding(values));
+        let batch = Arc::new(CommitBatch::spilled(runs).holding(values, ValueHolds::default()));
         let mut reserved = self.transactions.reserve_batch(batch, None, SyncMode::Full, &until_killed)?;
         self.transactions.order(&mut reserved);
         self.transactions.finish(reserved, false)?;
@@ -375,11 +392,14 @@ impl LoadTables {
                 self.writing.insert(output)
             }
         };
+        output.writer.add_in_pieces(key, entry, more)
+    }
+
+    /// Moves a long value to a value file, and returns its pointer.
+    fn separate(&mut self, key: &[u8], value: (Pieces<'_>, usize)) -> Result<Option<Vec<u8>>> {
         match self.store.versions.separation(&self.family_options, &*self.store) {
-            Some(separation) => {
-                separation.add(&mut output.writer, (self.family, key), entry, more, &mut self.moved)
-            }
-            None => output.writer.add_in_pieces(key, entry, more),
+            Some(separation) => separation.take(self.family, key, value, &mut self.moved),
+            None => Ok(None),
         }
     }
 

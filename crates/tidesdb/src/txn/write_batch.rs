@@ -120,6 +120,8 @@ pub struct WriteBatch {
     runs: Runs,
     /// Holds on the value files with values of its changes, those undone included.
     values: ValueHolds,
+    /// Holds that memtables need not take over.
+    values_until_applied: ValueHolds,
 }
 
 impl WriteBatch {
@@ -204,12 +206,19 @@ impl WriteBatch {
                 batch.change(entry.kind, effect, entry.key, entry.stored);
             }
         }
-        batch.finish().holding(self.values.clone())
+        batch.finish().holding(self.values.clone(), self.values_until_applied.clone())
     }
 
     /// Holds on the value files of its changes.
-    pub(crate) fn values(&self) -> &ValueHolds {
-        &self.values
+    pub(crate) fn values(&self) -> ValueHolds {
+        let mut all = self.values.clone();
+        self.values_until_applied.iter().for_each(|file| all.add(Arc::clone(file)));
+        all
+    }
+
+    /// The batch has changes with values in this file, and so have tables until these changes are in tables.
+    pub(crate) fn hold_until_applied(&mut self, file: Arc<ValueFile>) {
+        self.values_until_applied.add(file);
     }
 
     /// The batch has changes with values in this file.
@@ -352,6 +361,7 @@ impl WriteBatch {
         self.forget_memory();
         self.runs.clear();
         self.values.clear();
+        self.values_until_applied.clear();
         self.base = 0;
     }
 

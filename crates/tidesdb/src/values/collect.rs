@@ -10,11 +10,12 @@ use super::format::{FILE_HEADER, RECORD_HEADER};
 use super::ValueFiles;
 use crate::error::Result;
 use crate::format::value_pointer::ValuePointer;
+use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
 use crate::sync::note;
 use crate::table::ValueUse;
 use crate::types::{Entry, FileNo};
-use crate::value::pointer_of;
+use crate::value::pointer_of_entry;
 
 /// Holes begin and end at multiples of it: the blocks of most file systems. The simulation's values are short.
 const BLOCK: u64 = if cfg!(simulation) { 64 } else { 4096 };
@@ -37,8 +38,11 @@ impl NeededValues {
     ///
     /// Errors: damage, an entry whose pointer is none.
     pub fn add(&mut self, values: &ValueFiles, key_len: usize, entry: &Entry<'_>) -> Result<()> {
-        let Some(stored) = pointer_of(entry.kind, entry.stored()) else { return Ok(()) };
+        let Some(stored) = pointer_of_entry(entry) else { return Ok(()) };
         let (_, pointer) = ValuePointer::decode(stored).ok_or_else(|| values.no_pointer())?;
+        if pointer.kept && mutant::is(Mutant::KeptValueFreed) {
+            return Ok(());
+        }
         if let Some(places) = self.0.get_mut(&pointer.file) {
             let len = RECORD_HEADER as u64 + pointer.stored_len + key_len as u64;
             places.push(pointer.offset..pointer.offset + len);
@@ -130,8 +134,10 @@ impl ValueFiles {
             }
         }
         note("values: space given back");
-        hold.set_taken(space_of(needed));
-        Ok(before.saturating_sub(file.allocated()?))
+        let left = file.allocated()?;
+        // Several versions may need one value.
+        hold.set_taken(space_of(needed).min(left));
+        Ok(before.saturating_sub(left))
     }
 }
 

@@ -145,8 +145,14 @@ mod tests {
             offset: 512,
         };
         let crc = checksum::crc(stored);
-        let pointer =
-            ValuePointer { file: 9, offset: 512, stored_len: stored.len() as u64, raw_len: 20, crc };
+        let pointer = ValuePointer {
+            file: 9,
+            offset: 512,
+            stored_len: stored.len() as u64,
+            raw_len: 20,
+            crc,
+            kept: false,
+        };
         (header, pointer, stored)
     }
 

@@ -31,15 +31,15 @@ use crate::options::Compression;
 use crate::sync::Mutex;
 use crate::table::TableStore;
 use crate::types::{Entry, FileNo};
-use crate::value::{pointer_of, SeparateValues};
+use crate::value::{pointer_of_entry, ReadParts, SeparateValues};
 use crate::value_holds::ValueFile;
 
 use self::format::{RecordHeader, RECORD_HEADER};
 use self::writer::{Writer, LARGEST_FILE};
 
 pub use self::collect::NeededValues;
-pub use self::separation::{MovedValues, NewFiles, Separation};
-pub use self::writer::WrittenValue;
+pub use self::separation::{inline_part, MovedValues, NewFiles, Separation};
+pub use self::writer::{NewValue, WrittenValue};
 
 /// Bytes of the longest value kept in the cache.
 const MOST_CACHED: u64 = 1 << 20;
@@ -153,9 +153,11 @@ impl ValueFiles {
     }
 
     /// True if the file of a pointer is not on disk.
-    pub fn is_missing(&self, pointer: &[u8]) -> bool {
-        let pointer = ValuePointer::decode(pointer);
-        pointer.is_some_and(|(_, pointer)| self.store.exists(pointer.file).is_ok_and(|exists| !exists))
+    ///
+    /// Errors: the bytes are no pointer: damage, or a later version's form.
+    pub fn is_missing(&self, pointer: &[u8]) -> Result<bool> {
+        let (_, pointer) = ValuePointer::decode(pointer).ok_or_else(|| self.no_pointer())?;
+        Ok(self.store.exists(pointer.file).is_ok_and(|exists| !exists))
     }
 
     /// Writes the records of these pointers again in place, and syncs their files: a sync that follows may tell nothing of a
@@ -224,6 +226,24 @@ impl ValueFiles {
         })
     }
 
+    /// Appends the value of a pointer.
+    fn read_rest(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
+        if pointer.raw_len <= MOST_CACHED {
+            let block = self.cached(pointer)?;
+            // A block of the cache has the length that its own reader's pointer said.
+            if block.len() as u64 != pointer.raw_len {
+                return Err(self.no_pointer());
+            }
+            out.extend_from_slice(&block);
+            return Ok(());
+        }
+        let mut buffer = AlignedBuffer::default();
+        let (compression, packed) = self.record(pointer, &mut buffer)?;
+        let start = out.len();
+        out.resize(start + pointer.raw_len as usize, 0);
+        self.unpack(pointer, compression, packed, &mut out[start..])
+    }
+
     /// The value of a pointer as a block of the cache.
     fn cached(&self, pointer: &ValuePointer) -> Result<BlockRef> {
         if let Some(block) = self.cache.get(pointer.file, pointer.offset) {
@@ -257,7 +277,7 @@ impl ValueFiles {
 
     /// Checks the value of an entry on disk, if it has one in a value file. Errors as [`ValueFiles::verify`].
     pub fn verify_entry(&self, entry: &Entry<'_>) -> Result<()> {
-        pointer_of(entry.kind, entry.stored()).map_or(Ok(()), |pointer| self.verify(pointer))
+        pointer_of_entry(entry).map_or(Ok(()), |pointer| self.verify(pointer))
     }
 
     /// Checks the value of a pointer in its stored form, on disk.
@@ -272,27 +292,23 @@ impl ValueFiles {
 }
 
 impl SeparateValues for ValueFiles {
-    fn read(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let (first, pointer) = ValuePointer::decode(stored).ok_or_else(|| self.no_pointer())?;
+    fn read(&self, stored: &[u8], parts: ReadParts, out: &mut Vec<u8>) -> Result<usize> {
+        let (first, place) = ValuePointer::split(stored).ok_or_else(|| self.no_pointer())?;
         out.extend_from_slice(first);
         if mutant::is(Mutant::PointerReturned) {
             out.extend_from_slice(stored);
-            return Ok(());
+            return Ok(0);
         }
-        if pointer.raw_len <= MOST_CACHED {
-            let block = self.cached(&pointer)?;
-            // A block of the cache has the length that its own reader's pointer said.
-            if block.len() as u64 != pointer.raw_len {
-                return Err(self.no_pointer());
-            }
-            out.extend_from_slice(&block);
-            return Ok(());
+        let place = if first.is_empty() { &[] } else { place };
+        if place.is_empty() || parts != ReadParts::FirstAndPlace {
+            let rest = ValuePointer::decode(stored).ok_or_else(|| self.no_pointer())?.1;
+            self.read_rest(&rest, out)?;
         }
-        let mut buffer = AlignedBuffer::default();
-        let (compression, packed) = self.record(&pointer, &mut buffer)?;
-        let start = out.len();
-        out.resize(start + pointer.raw_len as usize, 0);
-        self.unpack(&pointer, compression, packed, &mut out[start..])
+        if parts == ReadParts::Both {
+            return Ok(0);
+        }
+        out.extend_from_slice(place);
+        Ok(place.len())
     }
 }
 

@@ -1,5 +1,5 @@
-//! Values that a merge or a load finds in entries, and moves to value files. (Transactions separate theirs before they are in
-//! entries.) So a threshold takes the old values of a family, too, as merges come by.
+//! Values that a load brings, or that a merge finds in entries, and that go to value files. So a threshold takes the old values of
+//! a family, too, as merges come by. (Transactions write theirs by [`ValueFiles::write`].)
 //!
 //! Each merge and each load has files of its own: a commit's sync does not wait for their bytes, and their failed sync is
 //! nobody else's.
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::format::{place_after, FILE_HEADER};
-use super::writer::NewRecord;
+use super::writer::{NewRecord, NewValue};
 use super::{ValueFiles, WrittenValue};
 use crate::error::Result;
 use crate::io::File;
@@ -33,7 +33,18 @@ pub trait NewFiles {
     fn name(&self, number: FileNo) -> Result<()>;
 }
 
-/// Moves long values of entries to value files.
+/// Bytes of the longest first part.
+const MOST_INLINE: usize = 64 << 10;
+
+/// The bytes to leave in the entry of a value of `len` bytes, best `first_part`; the rest is for a value file. `None`: all
+/// stay. A long first part goes along, and so does one with a short rest.
+#[inline]
+pub fn inline_part(threshold: usize, len: usize, first_part: usize) -> Option<usize> {
+    let is_apart = first_part < threshold.min(MOST_INLINE) && len.saturating_sub(first_part) >= threshold;
+    (threshold != 0 && len >= threshold).then_some(if is_apart { first_part } else { 0 })
+}
+
+/// Moves long values to value files.
 pub struct Separation<'a> {
     files: &'a ValueFiles,
     threshold: usize,
@@ -95,7 +106,7 @@ impl<'a> Separation<'a> {
         (threshold != 0).then_some(Separation { files, threshold, compression, new })
     }
 
-    /// Adds an entry of `family` to a table; its stored value goes on with `more`. A long value goes to a value file.
+    /// Adds an entry of `family` to a table. A long value goes to a value file.
     ///
     /// Errors: I/O, disk full; the store takes no changes.
     pub fn add(
@@ -103,30 +114,42 @@ impl<'a> Separation<'a> {
         to: &mut SsTableWriter,
         (family, key): (FamilyId, &[u8]),
         entry: Entry<'_>,
-        more: Pieces<'_>,
         moved: &mut MovedValues,
     ) -> Result<()> {
         let (expiry, value) = expiry_and_value(entry.kind, entry.stored());
-        let is_long = value.len() + more.len() >= self.threshold;
-        if !is_long || entry.kind.is_tombstone() || entry.kind.has_pointer() {
-            return to.add_in_pieces(key, entry, more);
+        if entry.kind.is_tombstone() || entry.kind.has_pointer() {
+            return to.add(key, entry);
         }
-        let rest: Vec<&[u8]> = more.iter().collect();
-        let WrittenValue { pointer, file } = self.write(family, key, Pieces::new(value, &rest), moved)?;
-        note("values: moved out of entries");
-        moved.holds.add(file);
-        let stored = [expiry, &pointer].concat();
-        to.add(key, Entry::new(entry.seq, entry.kind.with_pointer(), &stored))
+        match self.take(family, key, (Pieces::new(value, &[]), 0), moved)? {
+            Some(pointer) => {
+                let stored = [expiry, &pointer].concat();
+                to.add(key, Entry::new(entry.seq, entry.kind.with_pointer(), &stored))
+            }
+            None => to.add(key, entry),
+        }
     }
 
-    fn write(
+    /// Moves a long value without its first part, of this length. Returns its pointer in its stored form.
+    ///
+    /// Errors: as [`Separation::add`].
+    pub fn take(
         &self,
         family: FamilyId,
         key: &[u8],
-        value: Pieces<'_>,
+        (value, first_part): (Pieces<'_>, usize),
         moved: &mut MovedValues,
-    ) -> Result<WrittenValue> {
-        let record = NewRecord::new(family, key, value, self.compression)?;
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(inline) = inline_part(self.threshold, value.len(), first_part) else { return Ok(None) };
+        let (first, rest) = value.split_at(inline);
+        let value = NewValue { family, key, first, rest, compression: self.compression };
+        let WrittenValue { pointer, file } = self.write(&value, moved)?;
+        note("values: moved out of entries");
+        moved.holds.add(file);
+        Ok(Some(pointer))
+    }
+
+    fn write(&self, value: &NewValue<'_>, moved: &mut MovedValues) -> Result<WrittenValue> {
+        let record = NewRecord::new(value)?;
         let len = record.len();
         let fits = |(of, end): &(OwnFile, u64)| place_after(*end, len) + len <= of.most;
         if !moved.current.as_ref().is_some_and(fits) {

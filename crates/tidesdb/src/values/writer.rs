@@ -70,11 +70,22 @@ pub(super) struct Writer {
     pub(super) moved: AtomicU64,
     /// Files with values that no sync covers.
     unsynced: Mutex<Vec<(FileNo, Arc<dyn File>)>>,
-    /// Files that take no more values, until a sync.
+    /// Full files, until a sync.
     full: Mutex<Vec<Arc<dyn File>>>,
     /// Held during a sync: the next one is not done before it. True once a sync failed: nothing is known of its values, and
     /// they are in no list any more.
     has_failed: Mutex<bool>,
+}
+
+/// A value to write.
+pub struct NewValue<'a> {
+    pub family: FamilyId,
+    pub key: &'a [u8],
+    /// The entry's own part.
+    pub first: &'a [u8],
+    /// The part for the file.
+    pub rest: Pieces<'a>,
+    pub compression: Compression,
 }
 
 /// A value in a file.
@@ -89,6 +100,7 @@ pub struct WrittenValue {
 pub(super) struct NewRecord<'a> {
     family: FamilyId,
     key: &'a [u8],
+    first: &'a [u8],
     packed: Packed<'a>,
     stored_len: u32,
     raw_len: u32,
@@ -98,19 +110,15 @@ impl<'a> NewRecord<'a> {
     /// Packs a value.
     ///
     /// Errors: it is too long.
-    pub(super) fn new(
-        family: FamilyId,
-        key: &'a [u8],
-        value: Pieces<'a>,
-        method: Compression,
-    ) -> Result<NewRecord<'a>> {
-        let raw_len = value.len();
-        let packed = Packed::of(value, method);
+    pub(super) fn new(value: &NewValue<'a>) -> Result<NewRecord<'a>> {
+        let &NewValue { family, key, first, rest, compression } = value;
+        let raw_len = rest.len();
+        let packed = Packed::of(rest, compression);
         let stored_len: usize = packed.parts().iter().map(|part| part.len()).sum();
         let (Ok(stored_len), Ok(raw_len)) = (u32::try_from(stored_len), u32::try_from(raw_len)) else {
             return Err(Error::InvalidArgument(format!("a value of {raw_len} bytes is too long")));
         };
-        Ok(NewRecord { family, key, packed, stored_len, raw_len })
+        Ok(NewRecord { family, key, first, packed, stored_len, raw_len })
     }
 
     /// Bytes of the record.
@@ -129,8 +137,9 @@ impl<'a> NewRecord<'a> {
         write_record(file, offset, &header.encode(&body), &body)?;
         let crc = parts.iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part));
         let (stored_len, raw_len) = (stored_len.into(), raw_len.into());
-        let mut pointer = Vec::with_capacity(32);
-        ValuePointer { file: number, offset, stored_len, raw_len, crc }.encode(b"", &mut pointer);
+        let mut pointer = Vec::with_capacity(self.first.len() + 32);
+        let at = ValuePointer { file: number, offset, stored_len, raw_len, crc, kept: false };
+        at.encode(self.first, &mut pointer);
         Ok(pointer)
     }
 }
@@ -227,22 +236,19 @@ impl ValueFiles {
     /// Errors: I/O, disk full. Nothing refers to what was written then.
     pub fn write(
         &self,
-        family: FamilyId,
-        key: &[u8],
-        value: Pieces<'_>,
-        method: Compression,
+        value: &NewValue<'_>,
         priority: CachePriority,
         begin: impl FnOnce() -> Result<FileNo>,
     ) -> Result<WrittenValue> {
-        let record = NewRecord::new(family, key, value, method)?;
+        let record = NewRecord::new(value)?;
         let Place { hold, file, offset, write } = self.reserve(record.len(), begin)?;
         let pointer = record.write(&*file, hold.number(), offset)?;
         drop(write);
         self.note_unsynced(hold.number(), file);
-        if value.len() as u64 <= MOST_CACHED {
-            let mut frame = self.cache.frame(value.len());
+        if value.rest.len() as u64 <= MOST_CACHED {
+            let mut frame = self.cache.frame(value.rest.len());
             let mut rest = &mut frame[..];
-            for piece in value.iter() {
+            for piece in value.rest.iter() {
                 let (to, after) = rest.split_at_mut(piece.len());
                 to.copy_from_slice(piece);
                 rest = after;

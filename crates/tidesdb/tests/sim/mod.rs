@@ -136,10 +136,8 @@ impl Asked {
             prefix: self.prefix,
             bound: self.bound.as_deref(),
             mode: self.mode,
-            skip_locked: false,
-            peek_locked: false,
-            both_versions: false,
             expect: self.expect,
+            ..Scan::default()
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
 use crate::store::super_version::SuperVersion;
 use crate::types::{Kind, Seq, DICTIONARY, MAX_SEQ};
-use crate::value::{resolve, NoSeparateValues};
+use crate::value::{resolve, NoSeparateValues, ReadParts};
 
 /// Entries by key: the newest version, a tombstone included.
 pub(crate) type Entries = BTreeMap<Vec<u8>, (Seq, Kind, Vec<u8>)>;
@@ -37,7 +37,7 @@ pub(crate) fn certain_entries(super_version: &SuperVersion) -> Result<(Entries, 
                 if !entries.contains_key(&last) && !unknown.iter().any(is_lost) {
                     let (entry, mut value) = (iter.entry(), Vec::new());
                     // None of them expires.
-                    resolve(&entry, || 0, &NoSeparateValues, &mut value)?;
+                    resolve(&entry, || 0, &NoSeparateValues, ReadParts::Both, &mut value)?;
                     entries.insert(last.clone(), (entry.seq, entry.kind, value));
                 }
                 iter.next()?;

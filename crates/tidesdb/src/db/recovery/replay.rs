@@ -333,7 +333,7 @@ fn hold_values(values: &ValueFiles, batch: CommitBatch) -> CommitBatch {
     for of in runs.flat_map(|table| &table.meta.values) {
         values.hold(of.file).into_iter().for_each(|file| holds.add(file));
     }
-    batch.holding(holds)
+    batch.holding(holds, ValueHolds::default())
 }
 
 /// The runs named by a record of the log. A missing one is noted: reading its families fails.

@@ -3,6 +3,7 @@
 //! cache, as their records: they are written again in place and synced ([`super::rewrite_tail`], `docs/protocols.md` 1.3).
 
 use crate::error::{Error, Result};
+use crate::format::value_pointer::ValuePointer;
 use crate::host::HashMap;
 use crate::mutant::{self, Mutant};
 use crate::sync::note;
@@ -65,8 +66,8 @@ impl ValueTail {
             Some((_, Some(true))) | None => &mut self.pointers,
         };
         for entry in BatchReader::new(batch).into_iter().flatten().flatten() {
-            let pointer = pointer_of(entry.kind, entry.value).map(<[u8]>::to_vec);
-            to.extend(pointer.map(|pointer| Noted { at, pointer, stands }));
+            let pointer = pointer_of(entry.kind, entry.value).filter(|pointer| !is_kept(pointer));
+            to.extend(pointer.map(|pointer| Noted { at, pointer: pointer.to_vec(), stands }));
         }
     }
 
@@ -99,7 +100,7 @@ impl ValueTail {
             match values.verify_record(pointer) {
                 Ok(()) => {}
                 // A file that is missing as a whole is damage: who reads its values is told.
-                Err(Error::Corruption { .. }) if values.is_missing(pointer) => {}
+                Err(Error::Corruption { .. }) if values.is_missing(pointer)? => {}
                 Err(Error::Corruption { .. }) => {
                     note("recovery: torn value");
                     return Ok(Some(*at));
@@ -119,17 +120,22 @@ impl ValueTail {
     }
 }
 
+/// An earlier record of the log brought the value, or it was durable before: the end of the log does not depend on it.
+fn is_kept(pointer: &[u8]) -> bool {
+    ValuePointer::decode(pointer).is_some_and(|(_, pointer)| pointer.kept)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::value_pointer::ValuePointer;
     use crate::types::{CountEffect, Kind};
     use crate::wal::BatchBuilder;
 
     /// A batch with one value in file `file`.
     fn batch(file: u64) -> Vec<u8> {
         let mut pointer = Vec::new();
-        ValuePointer { file, offset: 64, stored_len: 9, raw_len: 9, crc: 1 }.encode(b"", &mut pointer);
+        ValuePointer { file, offset: 64, stored_len: 9, raw_len: 9, crc: 1, kept: false }
+            .encode(b"", &mut pointer);
         let mut body = BatchBuilder::new(Vec::new(), 1);
         body.group(7, 1);
         body.entry(Kind::PUT.with_pointer(), CountEffect::Counts, b"k", &pointer);

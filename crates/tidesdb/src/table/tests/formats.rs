@@ -254,7 +254,8 @@ fn a_pointer_that_is_none_is_damage() {
 fn a_table_of_version_2_counts_the_values_in_value_files() {
     let pointer = |file, stored_len| {
         let mut bytes = Vec::new();
-        ValuePointer { file, offset: 64, stored_len, raw_len: 9000, crc: 1 }.encode(b"", &mut bytes);
+        ValuePointer { file, offset: 64, stored_len, raw_len: 9000, crc: 1, kept: false }
+            .encode(b"", &mut bytes);
         bytes
     };
     let mut model = Model::new();

@@ -79,7 +79,7 @@ impl Cursor {
         let key = bytes.len();
         bytes.extend_from_slice(at);
         let value = bytes.len();
-        let seen = txn.resolve(&entry, self.locks.mode, bytes)?;
+        let seen = txn.resolve(&entry, self.locks.mode, self.parts, bytes)?;
         let (seq, expires) = (entry.seq, entry.kind.has_expiry());
         // The snapshot's version of the key comes next.
         let is_first = self.merged.both_versions && next == Next::Both;
@@ -99,14 +99,15 @@ impl Cursor {
             (false, true) => CursorState::Expired,
             (false, false) => CursorState::Deleted,
         };
-        let end = self.batch.bytes.len();
-        Ok(Some((next, Span { key, value, end, expiry: seen.expiry, is_first }, state, seq)))
+        let (expiry, place_len) = (seen.expiry, seen.place_len);
+        let end = self.batch.bytes.len() - place_len;
+        Ok(Some((next, Span { key, value, end, place_len, expiry, is_first }, state, seq)))
     }
 
     /// Copies live rows without an expiry after the batch's bytes. True: it stopped at a key of another kind,
     /// or for want of room in the batch.
     fn copy_live(&mut self, values: &ValueFiles, want: usize) -> Result<bool> {
-        let bounds = &self.bounds;
+        let (bounds, parts) = (&self.bounds, self.parts);
         let Some(merge) = &mut self.merged.merge else { return Ok(false) };
         let (bytes, spans) = (&mut self.batch.bytes, &mut self.batch.spans);
         let (mut full, mut resolved) = (false, Ok(()));
@@ -120,11 +121,15 @@ impl Cursor {
             let key = bytes.len();
             bytes.extend_from_slice(at);
             let value = bytes.len();
-            if let Err(error) = resolve(&entry, || 0, values, bytes) {
-                resolved = Err(error);
-                return false;
-            }
-            spans.push(Span { key, value, end: bytes.len(), expiry: 0, is_first: false });
+            let place_len = match resolve(&entry, || 0, values, parts, bytes) {
+                Ok(seen) => seen.place_len,
+                Err(error) => {
+                    resolved = Err(error);
+                    return false;
+                }
+            };
+            let end = bytes.len() - place_len;
+            spans.push(Span { key, value, end, place_len, expiry: 0, is_first: false });
             true
         })?;
         resolved.map(|()| full)

@@ -167,13 +167,14 @@ impl Cursor {
             self.locks.newly_locked = (granted == Some(Granted::New)).then_some((key, lock));
             return Ok(true);
         }
-        let (bytes, mode) = (&mut self.batch.bytes, self.locks.mode);
+        let (bytes, mode, parts) = (&mut self.batch.bytes, self.locks.mode, self.parts);
         bytes.truncate(span.value);
         let newest = txn.store.newest(self.family.id(), &key, MAX_SEQ, |entry| {
             txn.check_unchanged(entry.seq)?;
-            txn.resolve(&entry, mode, bytes)
+            txn.resolve(&entry, mode, parts, bytes)
         })?;
-        span.end = bytes.len();
+        span.place_len = newest.map_or(0, |seen| seen.place_len);
+        span.end = bytes.len() - span.place_len;
         let live = newest.is_some_and(|seen| seen.live);
         if let Some(seen) = newest.filter(|seen| seen.live) {
             span.expiry = seen.expiry;

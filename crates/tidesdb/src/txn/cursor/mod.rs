@@ -36,7 +36,8 @@ pub use self::scan::{Scan, Start};
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::store::family::Family;
-use crate::txn::transaction::{OnMissing, ReadMode, Transaction};
+use crate::txn::transaction::{PointRead, ReadMode, Transaction};
+use crate::value::ReadParts;
 
 /// The state of a key in a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,8 +73,12 @@ pub struct Cursor {
     gaps: GapCover,
     batch: RowBatch,
     dead: DeletedRun,
+    /// The parts that the scan takes of rows whose value is in two.
+    parts: ReadParts,
     /// Expiry of the row of the last point read.
     found_expiry: u64,
+    /// Bytes of the place of its rest.
+    found_place: usize,
 }
 
 impl std::fmt::Debug for Cursor {
@@ -98,7 +103,9 @@ impl Cursor {
             gaps: GapCover::new(),
             batch: RowBatch::new(),
             dead: DeletedRun::default(),
+            parts: ReadParts::Both,
             found_expiry: 0,
+            found_place: 0,
         }
     }
 
@@ -121,6 +128,7 @@ impl Cursor {
     pub fn free_value(&mut self, position: usize) {
         if self.batch.bytes.capacity() > LARGE_BATCH {
             self.batch.keep_key(position);
+            self.found_place = 0;
         }
     }
 
@@ -150,24 +158,31 @@ impl Cursor {
         self.found_expiry
     }
 
+    /// The place of the rest of a row of the batch, whose value is in two parts; else empty. It is for
+    /// [`LongValue::keeps_rest`](crate::txn::transaction::LongValue::keeps_rest), and means nothing else.
+    pub fn rest_place(&self, index: usize) -> &[u8] {
+        self.batch.place(self.batch.spans[index])
+    }
+
+    /// The same of the row of the last point read, which may have freed its value since.
+    pub fn found_rest_place(&self) -> &[u8] {
+        let bytes = &self.batch.bytes;
+        bytes.len().checked_sub(self.found_place).map_or(&[], |at| &bytes[at..])
+    }
+
     /// Point read; the value stays in the cursor until its next use.
-    pub fn get(
-        &mut self,
-        txn: &mut Transaction,
-        key: &[u8],
-        mode: ReadMode,
-        skip_locked: bool,
-        on_missing: OnMissing,
-    ) -> Result<Option<&[u8]>> {
+    pub fn get(&mut self, txn: &mut Transaction, key: &[u8], read: PointRead) -> Result<Option<&[u8]>> {
         self.batch.spans.clear();
         self.locks.forget();
-        let found = txn.get_into(&self.family, key, mode, skip_locked, on_missing, &mut self.batch.bytes)?;
-        self.found_expiry = found.expiry;
+        self.found_place = 0;
+        let found = txn.get_into(&self.family, key, read, &mut self.batch.bytes)?;
+        (self.found_expiry, self.found_place) = (found.expiry, found.place_len);
         if found.newly_locked {
-            let lock = if mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
+            let lock = if read.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locks.newly_locked = Some((key.to_vec(), lock));
         }
-        Ok(found.live.then_some(self.batch.bytes.as_slice()))
+        let value = &self.batch.bytes[..self.batch.bytes.len() - found.place_len];
+        Ok(found.live.then_some(value))
     }
 
     /// As [`Cursor::get`], but reads the committed version without a lock if another owner has locked the
@@ -176,18 +191,20 @@ impl Cursor {
         &mut self,
         txn: &mut Transaction,
         key: &[u8],
-        mode: ReadMode,
-        on_missing: OnMissing,
+        read: PointRead,
     ) -> Result<Option<&[u8]>> {
-        let live = match self.get(txn, key, mode, true, on_missing).map(|found| found.is_some()) {
+        let locking = PointRead { skip_locked: true, ..read };
+        let live = match self.get(txn, key, locking).map(|found| found.is_some()) {
             Err(Error::LockTimeout) => {
-                let peeked = self.get(txn, key, ReadMode::Latest, false, on_missing)?.is_some();
+                let peek = PointRead { mode: ReadMode::Latest, skip_locked: false, ..read };
+                let peeked = self.get(txn, key, peek)?.is_some();
                 self.locks.peeked = peeked;
                 peeked
             }
             other => other?,
         };
-        Ok(live.then_some(self.batch.bytes.as_slice()))
+        let value = &self.batch.bytes[..self.batch.bytes.len() - self.found_place];
+        Ok(live.then_some(value))
     }
 
     /// True if the current row is locked by another owner and was read in its committed version, by a scan
@@ -235,6 +252,7 @@ impl Cursor {
         self.position.again = false;
         self.position.at_key = false;
         self.merged.both_versions = scan.both_versions && scan.mode == ReadMode::Snapshot;
+        self.parts = scan.parts;
         self.batch.expect(scan.expect);
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
@@ -268,7 +286,8 @@ impl Cursor {
     /// Fills the batch. The runs do not keep the block of a row of many megabytes alongside the batch's copy:
     /// the next step opens them anew.
     fn fill_and_let_go(&mut self, txn: &mut Transaction) -> Result<bool> {
-        let filled = self.fill(txn);
+        // Value files go with the tables of a dropped family, before its memtables do.
+        let filled = self.fill(txn).map_err(|error| self.family.check_live().err().unwrap_or(error));
         if self.batch.bytes.capacity() > LARGE_BATCH {
             self.merged.release();
             self.position.ahead = false;

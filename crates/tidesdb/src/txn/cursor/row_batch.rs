@@ -18,6 +18,8 @@ pub(super) struct Span {
     pub(super) key: usize,
     pub(super) value: usize,
     pub(super) end: usize,
+    /// Bytes after the value: the place of its rest.
+    pub(super) place_len: usize,
     /// Expiry of the row; 0: never.
     pub(super) expiry: u64,
     /// The snapshot's version of the key comes next, if there is one ([`super::Scan::both_versions`]).
@@ -55,7 +57,8 @@ impl RowBatch {
         let kept = self.spans.get(position).copied();
         let key = kept.map_or_else(Vec::new, |span| self.key(span).to_vec());
         self.spans.clear();
-        self.spans.extend(kept.map(|span| Span { key: 0, value: key.len(), end: key.len(), ..span }));
+        let without_value = |span| Span { key: 0, value: key.len(), end: key.len(), place_len: 0, ..span };
+        self.spans.extend(kept.map(without_value));
         self.bytes = key;
     }
 
@@ -96,5 +99,11 @@ impl RowBatch {
     #[inline]
     pub(super) fn value(&self, span: Span) -> &[u8] {
         &self.bytes[span.value..span.end]
+    }
+
+    /// The place of the rest of a row's value; empty: the value is not in two parts, or the scan did not ask.
+    #[inline]
+    pub(super) fn place(&self, span: Span) -> &[u8] {
+        &self.bytes[span.end..span.end + span.place_len]
     }
 }

@@ -1,6 +1,7 @@
 //! The parameters of a scan.
 
 use crate::txn::transaction::ReadMode;
+use crate::value::ReadParts;
 
 /// The beginning of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,8 @@ pub struct Scan<'a> {
     /// past](crate::txn::transaction::Transaction::passed_snapshot) its snapshot may have moved one row's key
     /// to another row, while its snapshot shows it elsewhere.
     pub both_versions: bool,
+    /// The parts of rows whose value is in two.
+    pub parts: ReadParts,
     /// Expected number of rows; 0: unknown.
     pub expect: u32,
 }
@@ -65,6 +68,7 @@ impl Default for Scan<'_> {
             skip_locked: false,
             peek_locked: false,
             both_versions: false,
+            parts: ReadParts::Both,
             expect: 0,
         }
     }

@@ -13,7 +13,7 @@ use crate::io::FaultyDisk;
 use crate::options::{FamilyOptions, Options, SyncMode};
 use crate::store::deleted_range_cache::{Bounds, Seen};
 use crate::store::family::Family;
-use crate::txn::transaction::{Isolation, OnMissing, ReadMode, Transaction, TransactionOptions};
+use crate::txn::transaction::{Isolation, PointRead, ReadMode, Transaction, TransactionOptions};
 use crate::types::{CountEffect, Kind, MAX_SEQ};
 
 fn begin(db: &Db) -> Transaction {
@@ -367,10 +367,7 @@ fn a_large_row_is_in_memory_once_and_a_scan_goes_on_after_it() {
             expected.reverse();
         }
         assert_eq!(seen, expected, "{mode:?} {forward} {own}");
-        assert_eq!(
-            cursor.get(&mut reader, &[1], mode, false, OnMissing::Keep).expect("reads"),
-            Some(&value(1)[..])
-        );
+        assert_eq!(cursor.get(&mut reader, &[1], PointRead::of(mode)).expect("reads"), Some(&value(1)[..]));
         cursor.free_value(0);
         assert!(cursor.is_empty() && cursor.batch.bytes.capacity() == 0);
         reader.rollback().expect("ends");

@@ -31,7 +31,9 @@ use std::time::Duration;
 use self::commit::PendingDecision;
 pub(crate) use self::locking::check_key;
 use self::locking::LockState;
-pub use self::options::{Change, ChangeKind, Isolation, OnMissing, ReadMode, TransactionOptions};
+pub use self::options::{
+    Change, ChangeKind, Isolation, LongValue, OnMissing, PointRead, ReadMode, TransactionOptions,
+};
 use self::published::Published;
 use self::snapshots::Snapshots;
 pub use self::statements::SavepointId;
@@ -55,6 +57,8 @@ pub(crate) struct Found {
     pub live: bool,
     /// Its expiry; 0: never.
     pub expiry: u64,
+    /// Bytes of the place of the value's rest, after the value.
+    pub place_len: usize,
     /// The read took a lock new to the transaction.
     pub newly_locked: bool,
 }

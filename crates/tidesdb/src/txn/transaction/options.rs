@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::store::family::Family;
 use crate::types::Kind;
+use crate::value::ReadParts;
 
 /// A transaction's view of others' changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -146,6 +147,41 @@ impl<'a> ChangeKind<'a> {
             | ChangeKind::KeepEntry(value) => value,
             ChangeKind::Delete | ChangeKind::SingleDelete => &[],
         }
+    }
+}
+
+/// More of the value of one of several changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LongValue<'a> {
+    /// Index of the change.
+    pub change: usize,
+    /// The pieces that follow the change's own bytes.
+    pub pieces: &'a [&'a [u8]],
+    /// Of the change's own bytes, those that stay in the entry when the rest goes to a value file: reads can take them alone.
+    /// 0: all go there.
+    pub first_part: usize,
+    /// The rest stays as it is: the change's own bytes after the first part are the [place](crate::txn::cursor::Cursor::rest_place)
+    /// that a read of this version had. [`Error::Conflict`](crate::Error::Conflict) when the key has another version by now.
+    pub keeps_rest: bool,
+}
+
+/// The parameters of a point read.
+#[derive(Clone, Copy, Debug)]
+pub struct PointRead {
+    /// The treatment of others' changes.
+    pub mode: ReadMode,
+    /// [`Error::LockTimeout`](crate::Error::LockTimeout) at once when another owner has the key.
+    pub skip_locked: bool,
+    /// The locks on a missing key.
+    pub on_missing: OnMissing,
+    /// The parts of a value in two.
+    pub parts: ReadParts,
+}
+
+impl PointRead {
+    /// Of the whole value, in this mode.
+    pub fn of(mode: ReadMode) -> PointRead {
+        PointRead { mode, skip_locked: false, on_missing: OnMissing::Keep, parts: ReadParts::Both }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Found, OnMissing, ReadMode, Transaction, GETS_PER_SAMPLE};
+use super::{Found, PointRead, ReadMode, Transaction, GETS_PER_SAMPLE};
 use crate::error::{Error, Result};
 use crate::lock::{Granted, Mode};
 use crate::mutant::{self, Mutant};
@@ -10,7 +10,7 @@ use crate::store::ascending_gets::AscendingGets;
 use crate::store::family::Family;
 use crate::store::super_version::KeyVersion;
 use crate::types::{Entry, FamilyId, Seq};
-use crate::value::Seen;
+use crate::value::{ReadParts, Seen};
 
 /// Keys read between two looks at KILL.
 const STEPS_BETWEEN_LOOKS: u32 = 256;
@@ -30,18 +30,15 @@ impl Transaction {
     /// The value of a key in this mode; `None` if there is none.
     pub fn get(&mut self, family: &Arc<Family>, key: &[u8], mode: ReadMode) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
-        Ok(self.get_into(family, key, mode, false, OnMissing::Keep, &mut value)?.live.then_some(value))
+        Ok(self.get_into(family, key, PointRead::of(mode), &mut value)?.live.then_some(value))
     }
 
-    /// Reads a key into `out`. In the locking modes the key is locked once. [`Error::LockTimeout`] also when
-    /// another owner has it and `skip` is set.
+    /// Reads a key into `out`. In the locking modes the key is locked once.
     pub(crate) fn get_into(
         &mut self,
         family: &Arc<Family>,
         key: &[u8],
-        mode: ReadMode,
-        skip: bool,
-        on_missing: OnMissing,
+        PointRead { mode, skip_locked, on_missing, parts }: PointRead,
         out: &mut Vec<u8>,
     ) -> Result<Found> {
         self.require_active()?;
@@ -52,32 +49,35 @@ impl Transaction {
         let locking = matches!(mode, ReadMode::Shared | ReadMode::Exclusive);
         let mut newly_locked = false;
         if locking {
-            let granted = self.lock_key(family.id(), key, lock, skip)?.ok_or(Error::LockTimeout)?;
+            let granted = self.lock_key(family.id(), key, lock, skip_locked)?.ok_or(Error::LockTimeout)?;
             newly_locked = granted == Granted::New;
         }
         let own = self.own(family.id(), key)?;
         let own =
             own.filter(|own| !own.entry().kind.is_tombstone() || !mutant::is(Mutant::OwnDeletionUnseen));
         if let Some(own) = own {
-            let Seen { live, expiry } = self.resolve(&own.entry(), mode, out)?;
-            return Ok(Found { live, expiry, newly_locked });
+            let Seen { live, expiry, place_len } = self.resolve(&own.entry(), mode, parts, out)?;
+            return Ok(Found { live, expiry, place_len, newly_locked });
         }
         self.gets = self.gets.wrapping_add(1);
         let found = self.newest_measured(family.id(), key, seq, |entry| {
             if locking {
                 self.check_unchanged(entry.seq)?;
             }
-            self.resolve(&entry, mode, out)
-        })?;
+            self.resolve(&entry, mode, parts, out)
+        });
+        // Value files go with the tables of a dropped family, before its memtables do.
+        let found = found.map_err(|error| family.check_live().err().unwrap_or(error))?;
         if found.is_none() {
             // A drop since the check above has marked the family, and then taken its tables away.
             family.check_live()?;
         }
-        let Seen { live, expiry } = found.unwrap_or(Seen { live: false, expiry: 0 });
+        let missing = Seen { live: false, expiry: 0, place_len: 0 };
+        let Seen { live, expiry, place_len } = found.unwrap_or(missing);
         if locking && !live {
             newly_locked = self.settle_missing(family.id(), key, lock, on_missing, newly_locked)?;
         }
-        Ok(Found { live, expiry, newly_locked })
+        Ok(Found { live, expiry, place_len, newly_locked })
     }
 
     /// Reads `keys` in this mode, at a snapshot all of one moment. Calls `each` once for every key, in ascending order, with
@@ -96,7 +96,7 @@ impl Transaction {
         let (mut value, mut steps) = (Vec::new(), 0);
         if matches!(mode, ReadMode::Shared | ReadMode::Exclusive) {
             for place in order {
-                let found = self.get_into(family, keys[place], mode, false, OnMissing::Keep, &mut value)?;
+                let found = self.get_into(family, keys[place], PointRead::of(mode), &mut value)?;
                 each(place, found.live.then_some(&value));
             }
             return Ok(());
@@ -117,7 +117,10 @@ impl Transaction {
                 None => super_version.newest(family.id(), keys[place], seq)?,
                 own => own,
             };
-            let seen = version.map(|version| self.resolve(&version.entry(), mode, &mut value)).transpose()?;
+            let read =
+                |version: KeyVersion<'_>| self.resolve(&version.entry(), mode, ReadParts::Both, &mut value);
+            let seen = version.map(read).transpose();
+            let seen = seen.map_err(|error| family.check_live().err().unwrap_or(error))?;
             each(place, seen.is_some_and(|seen| seen.live).then_some(&value));
         }
         Ok(())

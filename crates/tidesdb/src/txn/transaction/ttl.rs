@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::mutant::{self, Mutant};
 use crate::store::ttl_clock::ViewSecond;
 use crate::types::Entry;
-use crate::value::{look, resolve, Seen};
+use crate::value::{look, resolve, ReadParts, Seen};
 
 /// The seconds of a transaction's views.
 ///
@@ -78,10 +78,16 @@ impl Transaction {
         look(entry, || self.shown_second(mode))
     }
 
-    /// The same, and appends the value to `out` if there is one.
+    /// The same, and appends these parts of the value to `out` if there is one.
     #[inline]
-    pub(crate) fn resolve(&self, entry: &Entry<'_>, mode: ReadMode, out: &mut Vec<u8>) -> Result<Seen> {
-        resolve(entry, || self.shown_second(mode), &**self.store.versions.values(), out)
+    pub(crate) fn resolve(
+        &self,
+        entry: &Entry<'_>,
+        mode: ReadMode,
+        parts: ReadParts,
+        out: &mut Vec<u8>,
+    ) -> Result<Seen> {
+        resolve(entry, || self.shown_second(mode), &**self.store.versions.values(), parts, out)
     }
 
     fn shown_second(&self, mode: ReadMode) -> u64 {

@@ -4,16 +4,19 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::locking::check_key;
-use super::{Change, ChangeKind, Transaction};
+use super::{Change, ChangeKind, LongValue, Transaction};
 use crate::cache::CachePriority;
 use crate::error::{Error, Result};
+use crate::format::value_pointer::ValuePointer;
 use crate::lock::{Granted, Mode};
 use crate::mutant::{self, Mutant};
 use crate::store::family::Family;
 use crate::store::pressure::LARGE_BATCH;
+use crate::sync::note;
 use crate::txn::write_batch::{LargeValue, WriteBatch};
 use crate::types::{proves, CountEffect, Entry, FamilyId, Kind, Pieces, MAX_SEQ, MAX_VALUE_LEN};
-use crate::value::EXPIRY_LEN;
+use crate::value::{pointer_of_entry, EXPIRY_LEN};
+use crate::value_holds::ValueFile;
 use crate::values::WrittenValue;
 
 /// Part of the bound on locks for one transaction while all together hold nearly all of them.
@@ -92,10 +95,26 @@ impl Look {
     }
 }
 
-/// The value of a change; one change has further pieces.
-fn value_of<'a>(changes: &[Change<'a>], more: Option<(usize, &'a [&'a [u8]])>, index: usize) -> Pieces<'a> {
-    let pieces = more.filter(|(at, _)| *at == index).map_or(&[][..], |(_, pieces)| pieces);
-    Pieces::new(changes[index].kind.value(), pieces)
+/// The value of a change.
+#[derive(Clone, Copy, Default)]
+struct ChangeValue<'a> {
+    bytes: Pieces<'a>,
+    /// See [`LongValue`].
+    first_part: usize,
+    keeps_rest: bool,
+}
+
+impl<'a> ChangeValue<'a> {
+    /// Of the change with this index; one change has a long value.
+    fn of(changes: &[Change<'a>], long: Option<LongValue<'a>>, index: usize) -> ChangeValue<'a> {
+        let long = long.filter(|long| long.change == index).unwrap_or_default();
+        let bytes = Pieces::new(changes[index].kind.value(), long.pieces);
+        ChangeValue { bytes, first_part: long.first_part, keeps_rest: long.keeps_rest }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len()
+    }
 }
 
 /// The error for a too long value; an expiry may stand before it.
@@ -178,29 +197,28 @@ impl Transaction {
     /// Applies a row's changes in order, all or none. On failure the index of the failing change comes with
     /// the error; locks taken stay. [`Error::ReadOnly`] in a store open for reading only.
     pub fn write(&mut self, changes: &[Change<'_>]) -> Result<(), (usize, Error)> {
-        self.write_in_pieces(changes, None)
+        self.write_long(changes, None)
     }
 
-    /// As [`Transaction::write`]; the value of the change with this index continues with these pieces. A row
-    /// larger than the transaction's share of memory is written to a run from the caller's memory, without a
-    /// copy.
-    pub fn write_in_pieces(
+    /// As [`Transaction::write`]; one change has this long value. A row larger than the transaction's share of memory is written
+    /// to a run from the caller's memory, without a copy.
+    pub fn write_long(
         &mut self,
         changes: &[Change<'_>],
-        more: Option<(usize, &[&[u8]])>,
+        long: Option<LongValue<'_>>,
     ) -> Result<(), (usize, Error)> {
         self.require_active().and_then(|()| self.store.check_mode()).map_err(|e| (0, e))?;
         let bytes = (changes.iter().enumerate())
-            .map(|(index, change)| self.bytes_in_batch(change, value_of(changes, more, index).len()))
+            .map(|(index, change)| self.bytes_in_batch(change, &ChangeValue::of(changes, long, index)))
             .sum();
         if bytes > self.store.live.spill_bound() {
             let _memory = self.store.take_for_row(bytes).map_err(|e| (0, e))?;
-            return self.write_large(changes, more);
+            return self.write_large(changes, long);
         }
         let has_room = bytes <= LARGE_BATCH || self.wait_for_memory(bytes).map_err(|e| (0, e))?;
         let mark = self.batch.mark();
         for (index, change) in changes.iter().enumerate() {
-            if let Err(error) = self.write_one(change, value_of(changes, more, index)) {
+            if let Err(error) = self.write_one(change, &ChangeValue::of(changes, long, index)) {
                 self.batch.cut_back(mark);
                 self.changed();
                 return Err((index, error));
@@ -217,10 +235,11 @@ impl Transaction {
     }
 
     /// Bytes of a change's value in memory.
-    fn bytes_in_batch(&self, change: &Change<'_>, len: usize) -> usize {
-        match self.store.separates(change.family, change.kind.unproven(), len) {
-            true => POINTER_BYTES,
-            false => len,
+    fn bytes_in_batch(&self, change: &Change<'_>, value: &ChangeValue<'_>) -> usize {
+        let (kind, len) = (change.kind.unproven(), value.len());
+        match self.store.inline_part(change.family, kind, len, value.first_part) {
+            Some(inline) if !value.keeps_rest => inline + POINTER_BYTES,
+            _ => len,
         }
     }
 
@@ -242,7 +261,7 @@ impl Transaction {
     fn write_large(
         &mut self,
         changes: &[Change<'_>],
-        more: Option<(usize, &[&[u8]])>,
+        long: Option<LongValue<'_>>,
     ) -> Result<(), (usize, Error)> {
         let known =
             |batch: &WriteBatch, change: &Change<'_>| batch.get(change.family.id(), change.key).is_some();
@@ -254,18 +273,20 @@ impl Transaction {
         let small = LARGE_BATCH.min(self.store.live.spill_bound());
         let mut large = Vec::new();
         for (index, change) in changes.iter().enumerate() {
-            let value = value_of(changes, more, index);
-            // Changed twice in one row, it is one of the changes in memory.
-            let stays = self.bytes_in_batch(change, value.len()) <= small || known(&self.batch, change);
-            let written = check_value_len(value.len())
-                .and_then(|()| self.write_one(change, if stays { value } else { Pieces::default() }));
+            let value = ChangeValue::of(changes, long, index);
+            // Changed twice in one row, it is one of the changes in memory. So is one whose bytes are not all of its value.
+            let stays = value.keeps_rest
+                || self.bytes_in_batch(change, &value) <= small
+                || known(&self.batch, change);
+            let in_batch = if stays { value } else { ChangeValue::default() };
+            let written = check_value_len(value.len()).and_then(|()| self.write_one(change, &in_batch));
             if let Err(error) = written {
                 self.batch.cut_back(mark);
                 self.changed();
                 return Err((index, error));
             }
             if !stays {
-                large.push(LargeValue { change: (self.batch.len() - 1) as u32, value });
+                large.push(LargeValue { change: (self.batch.len() - 1) as u32, value: value.bytes });
             }
         }
         let written = self.spill(&large);
@@ -279,7 +300,7 @@ impl Transaction {
 
     /// Adds a change in five steps: lock the key, look at its newest version, refuse a duplicate or a conflict, prove a
     /// stronger kind, push.
-    fn write_one(&mut self, change: &Change<'_>, value: Pieces<'_>) -> Result<()> {
+    fn write_one(&mut self, change: &Change<'_>, value: &ChangeValue<'_>) -> Result<()> {
         change.family.check_live()?;
         check_key(change.key)?;
         let is_insert = matches!(change.kind, ChangeKind::Insert(_));
@@ -310,19 +331,88 @@ impl Transaction {
         let effect = if change.count_unchanged { CountEffect::Unchanged } else { CountEffect::Counts };
         let expiry = expires.then_some(change.expiry);
         let family = change.family.id();
-        if !self.store.separates(change.family, kind, value.len()) {
-            self.batch.push_in_pieces(family, change.key, kind, expiry, value, effect);
+        let written = match value.keeps_rest {
+            true => Some(self.keep_rest(change, value, key_lock)?),
+            false => self.separate(change, kind, value)?.map(|written| (written, true)),
+        };
+        let Some((WrittenValue { pointer, file }, memtable_holds)) = written else {
+            self.batch.push_in_pieces(family, change.key, kind, expiry, value.bytes, effect);
             return Ok(());
+        };
+        match memtable_holds {
+            true => self.batch.hold(file),
+            false => self.batch.hold_until_applied(file),
         }
-        check_value_len(value.len())?;
-        // A value that takes another's place is likelier to be read soon than a new key's.
-        let priority = if is_insert { CachePriority::NoEvict } else { CachePriority::Low };
-        let WrittenValue { pointer, file } =
-            self.store.write_value(change.family, change.key, value, priority)?;
-        self.batch.hold(file);
         let pointer = Pieces::new(&pointer, &[]);
         self.batch.push_in_pieces(family, change.key, kind.with_pointer(), expiry, pointer, effect);
         Ok(())
+    }
+
+    /// Writes a long value to a value file, but for its part that stays in the entry.
+    fn separate(
+        &self,
+        change: &Change<'_>,
+        kind: Kind,
+        value: &ChangeValue<'_>,
+    ) -> Result<Option<WrittenValue>> {
+        let inline = self.store.inline_part(change.family, kind, value.len(), value.first_part);
+        let Some(inline) = inline else { return Ok(None) };
+        check_value_len(value.len())?;
+        // A value that takes another's place is likelier to be read soon than a new key's.
+        let is_insert = matches!(change.kind, ChangeKind::Insert(_));
+        let priority = if is_insert { CachePriority::NoEvict } else { CachePriority::Low };
+        let parts = value.bytes.split_at(inline);
+        self.store.write_value(change.family, change.key, parts, priority).map(Some)
+    }
+
+    /// The first part with the pointer of the key's newest version, which the caller has read, and a hold on the file. False: no
+    /// memtable needs the hold (`docs/protocols.md` 9.7).
+    fn keep_rest(
+        &self,
+        change: &Change<'_>,
+        value: &ChangeValue<'_>,
+        key_lock: KeyLock,
+    ) -> Result<(WrittenValue, bool)> {
+        let bytes = change.kind.value();
+        let (first, place) = bytes.split_at(value.first_part.min(bytes.len()));
+        let read =
+            ValuePointer::decode_place(place).filter(|_| !first.is_empty() && value.len() == bytes.len());
+        let read = read.ok_or_else(|| Error::InvalidArgument("the place of a kept value is none".into()))?;
+        check_value_len(first.len() + read.raw_len as usize)?;
+        let family = change.family.id();
+        let kept_of = |entry: &Entry<'_>| -> Option<(ValuePointer, bool)> {
+            let (_, newest) = ValuePointer::decode(pointer_of_entry(entry)?)?;
+            newest.has_place_of(&read).then_some((newest, entry.kind.has_expiry()))
+        };
+        // While the version is held: its file has a hold.
+        let hold = |(kept, expires): (ValuePointer, bool)| -> Result<(ValuePointer, Arc<ValueFile>, bool)> {
+            if let Some(file) = self.store.versions.values().hold(kept.file) {
+                return Ok((kept, file, expires));
+            }
+            change.family.check_live()?;
+            let what = "the manifest does not name a value file that an entry needs";
+            Err(self.store.versions.values().store().damage(kept.file, what))
+        };
+        let own = self.own(family, change.key)?;
+        let (kept, file, needs_hold) = match own {
+            Some(own) => {
+                let (kept, file, _) = hold(kept_of(&own.entry()).ok_or(Error::Conflict)?)?;
+                // The transaction has a hold for its own version. The record with this entry may be the one that brings the value.
+                (kept, file, false)
+            }
+            None => {
+                let find = |entry: Entry<'_>| kept_of(&entry).map(hold).transpose();
+                let found = self.store.newest(family, change.key, MAX_SEQ, find)?.flatten();
+                let (kept, file, expires) = found.ok_or(Error::Conflict)?;
+                // Others replace a version that the lock does not keep, and merges drop one that has expired.
+                let may_go = key_lock != KeyLock::Now || self.options.optimistic || expires;
+                (ValuePointer { kept: true, ..kept }, file, may_go)
+            }
+        };
+        note("values: rest kept");
+        let mut pointer = Vec::with_capacity(value.len() + EXPIRY_LEN);
+        kept.encode(first, &mut pointer);
+        Ok((WrittenValue { pointer, file }, needs_hold))
     }
 
     /// When the change's key gets its lock.
