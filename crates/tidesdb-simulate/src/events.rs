@@ -193,6 +193,7 @@ const ENGINE: &[&str] = &[
     "values: new file",
     "values: rest kept",
     "values: space given back",
+    "values: synced alongside the log",
 ];
 
 /// Kinds that the engine makes good and tells of, and that no fault of the disk excuses.

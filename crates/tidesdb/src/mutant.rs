@@ -56,6 +56,7 @@ mutants! {
     // Value files.
     PointerReturned: "a read returns an entry's pointer as its value",
     ValuesUnsynced: "value files are not synced before the log says that their records are durable",
+    ValuesLeftBehind: "the log does not wait for the sync of value files alongside its own",
     MovedValuesUnsynced: "values that a merge or a load has moved out of entries are not synced before its edit or commit",
     ValueFileUnheld: "a memtable does not hold the value files of its entries",
     TornValueTaken: "recovery takes a record whose value is not whole",

@@ -3,6 +3,8 @@
 
 mod sim;
 
+#[path = "values/alongside.rs"]
+mod alongside;
 #[path = "values/collection.rs"]
 mod collection;
 #[path = "values/parts.rs"]

@@ -5,12 +5,14 @@
 //! - `collect`: the space of values that nobody needs;
 //! - `separation`: long values of entries that a merge or a load moves;
 //! - `writer`: the present file of writers, and the syncs;
+//! - `alongside`: a sync at the same time as the log's;
 //! - here: all files of a store, and reads.
 //!
 //! Guarantees: a value's bytes never change, and its file stays while anybody holds it: a table of any version, a memtable, a
 //! transaction. Data flow: a writer's value goes to a file, its pointer into the transaction's batch; reads come with the
 //! pointer.
 
+mod alongside;
 mod collect;
 mod format;
 mod separation;
@@ -37,6 +39,7 @@ use crate::value_holds::ValueFile;
 use self::format::{RecordHeader, RECORD_HEADER};
 use self::writer::{Writer, LARGEST_FILE};
 
+pub use self::alongside::SyncAlongside;
 pub use self::collect::NeededValues;
 pub use self::separation::{inline_part, MovedValues, NewFiles, Separation};
 pub use self::writer::{NewValue, WrittenValue};

@@ -291,6 +291,11 @@ impl ValueFiles {
         }
     }
 
+    /// True if some values are written, and in no sync so far.
+    pub fn has_unsynced(&self) -> bool {
+        !self.writer.unsynced.lock().is_empty()
+    }
+
     /// Makes every value durable that was written before the call. After an error nothing is known of them, and each later call
     /// fails too.
     pub fn sync(&self) -> Result<()> {
@@ -305,8 +310,10 @@ impl ValueFiles {
         }
         let synced = unsynced.iter().try_for_each(|(_, file)| file.sync_data());
         *has_failed = synced.is_err();
-        // A late writer's pages of it stay in the page cache.
-        full.iter().for_each(|file| self.store.written(&**file));
+        if synced.is_ok() {
+            // A late writer's pages of it stay in the page cache.
+            full.iter().for_each(|file| self.store.written(&**file));
+        }
         synced
     }
 }

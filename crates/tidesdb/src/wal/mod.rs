@@ -40,4 +40,4 @@ pub use self::reader::{
 };
 pub use self::record::{Ddl, EpochBoundary, PreparedHead, Record, RecordRef, WalBytes};
 pub(crate) use self::segment::{file_path as segment_path, log_dir};
-pub use self::writer::{BeforeSync, LogSpace, Purpose, WaitLimit, Wal, WalOptions};
+pub use self::writer::{Alongside, LogSpace, PendingSync, Purpose, WaitLimit, Wal, WalOptions};

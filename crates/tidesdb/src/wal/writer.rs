@@ -35,7 +35,7 @@ use self::background::{Background, WalLoop};
 use self::group::Progress;
 use self::log_end::LogEnd;
 use self::room::LogRoom;
-pub use self::shared::{BeforeSync, WalOptions};
+pub use self::shared::{Alongside, PendingSync, WalOptions};
 use self::shared::{Core, Counters};
 use self::space::RecordQueue;
 pub use self::space::{LogSpace, Purpose, WaitLimit};

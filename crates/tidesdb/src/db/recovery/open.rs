@@ -45,13 +45,12 @@ use crate::table::TableStore;
 use crate::txn::prepared::{prepare_bytes, BatchRoom};
 use crate::txn::Transactions;
 use crate::types::{FileNo, LogSegment, Lsn, Seq, DICTIONARY};
+use crate::values::SyncAlongside;
 use crate::version::manifest::parse_manifest_name;
 use crate::version::reservations::CompactionReservations;
 use crate::version::restoring::check_restored;
 use crate::version::{Edit, OpenFor, StoreState, VersionSet};
-use crate::wal::{
-    self, BeforeSync, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions,
-};
+use crate::wal::{self, Alongside, Purpose, Record, RecordRef, RecoveredSummary, WaitLimit, Wal, WalOptions};
 
 /// Longest wait for room for prepared batches in the new epoch's log.
 const REWRITE_WAIT: Duration = Duration::from_secs(60);
@@ -246,7 +245,7 @@ impl<'a> Recovery<'a> {
             self.versions.apply(Edit { log_forgotten_above: Some(end), ..Edit::default() })?;
         }
         let options = &self.options;
-        let values = Arc::clone(self.versions.values());
+        let values = SyncAlongside::new(Arc::clone(self.versions.values()), self.env.clone());
         let wal_options = WalOptions {
             segment_size: options.wal_segment_size,
             sync_mode: options.sync_mode,
@@ -254,7 +253,7 @@ impl<'a> Recovery<'a> {
             max_outstanding: super::max_outstanding(options.write_buffer_size),
             format: self.versions.format(),
             log: options.log.clone(),
-            before_sync: Some(BeforeSync(Arc::new(move || values.sync()))),
+            alongside: Some(Alongside(Arc::new(move || values.begin()))),
             ..WalOptions::default()
         };
         let (env, dir) = (self.env.clone(), self.dir.to_path_buf());

@@ -378,7 +378,7 @@ impl Transaction {
         let read =
             ValuePointer::decode_place(place).filter(|_| !first.is_empty() && value.len() == bytes.len());
         let read = read.ok_or_else(|| Error::InvalidArgument("the place of a kept value is none".into()))?;
-        check_value_len(first.len() + read.raw_len as usize)?;
+        check_value_len(first.len().saturating_add(read.raw_len as usize))?;
         let family = change.family.id();
         let kept_of = |entry: &Entry<'_>| -> Option<(ValuePointer, bool)> {
             let (_, newest) = ValuePointer::decode(pointer_of_entry(entry)?)?;

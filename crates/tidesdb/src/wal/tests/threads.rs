@@ -56,7 +56,7 @@ fn many_committers_lose_nothing_and_keep_their_order() {
             background,
             format: crate::options::FormatVersion::One,
             log: None,
-            before_sync: None,
+            alongside: None,
         };
         let wal = Wal::create(disk.shared(), store(), 1, 1, LogFiles::default(), options).unwrap();
         let done = AtomicU64::new(0);

@@ -46,16 +46,19 @@ pub struct WalOptions {
     /// Receiver of lines for the error log.
     pub log: Option<LogSink>,
     /// Whatever else has to be durable before a record is.
-    pub before_sync: Option<BeforeSync>,
+    pub alongside: Option<Alongside>,
 }
 
-/// Makes durable what was written before the records of a group, and they refer to; an error fails the log.
+/// Begins to make durable what was written before the records of a group, and they refer to, at the same time as the group.
 #[derive(Clone)]
-pub struct BeforeSync(pub Arc<dyn Fn() -> Result<()> + Send + Sync>);
+pub struct Alongside(pub Arc<dyn Fn() -> PendingSync + Send + Sync>);
 
-impl fmt::Debug for BeforeSync {
+/// Waits for the end of such a sync; an error fails the log.
+pub type PendingSync = Box<dyn FnOnce() -> Result<()> + Send>;
+
+impl fmt::Debug for Alongside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BeforeSync")
+        f.write_str("Alongside")
     }
 }
 
@@ -70,7 +73,7 @@ impl Default for WalOptions {
             background: true,
             format: FormatVersion::One,
             log: None,
-            before_sync: None,
+            alongside: None,
         }
     }
 }

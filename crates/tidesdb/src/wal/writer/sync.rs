@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::shared::{BeforeSync, Core};
+use super::shared::{Alongside, Core};
 use super::shutdown::Stall;
 use crate::error::{AbortOnPanic, Error, Result};
 use crate::format::units::Micros;
@@ -64,15 +64,25 @@ impl Core {
             (progress.written, progress.written_lsn, progress.written_seq, dirty)
         };
         let (begun, begun_us) = (self.clock.now(), self.clock.now_micros());
-        if let Some(BeforeSync(sync)) = &self.options.before_sync {
-            // After `written` was read: what its records refer to was written before them.
-            sync()?;
-        }
+        // After `written` was read: what its records refer to was written before them.
+        let alongside = self.options.alongside.as_ref().map(|Alongside(begin)| begin());
         let first = if mutant::is(Mutant::OldSegmentUnsynced) { dirty.len().saturating_sub(1) } else { 0 };
-        for segment in dirty.iter().skip(first).filter(|_| !mutant::is(Mutant::LogUnsynced)) {
-            segment.file.sync_data().or_else(mutant::pass(Mutant::LogSyncErrorIgnored))?;
+        let segments = dirty.iter().skip(first).filter(|_| !mutant::is(Mutant::LogUnsynced));
+        let synced = segments.map(|segment| &segment.file).try_for_each(|file| {
+            file.sync_data().or_else(mutant::pass(Mutant::LogSyncErrorIgnored))?;
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        if let Err(error) = &synced {
+            // Nobody is answered any more meanwhile.
+            self.fail(error);
         }
+        let alongside = match alongside {
+            // Also after an error: nobody syncs a file of a store that is closed.
+            Some(wait) if !mutant::is(Mutant::ValuesLeftBehind) => wait(),
+            _ => Ok(()),
+        };
+        synced.and(alongside)?;
         if !dirty.is_empty() {
             self.counters.sync_times.add(self.clock.elapsed(begun));
         }
