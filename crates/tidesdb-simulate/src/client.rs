@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidesdb_simulated::internal::store::family::Family;
 use tidesdb_simulated::internal::txn::transaction::{
-    Change, ChangeKind, LongValue, OnMissing, PointRead, ReadMode, SavepointId, Transaction,
+    Change, ChangeKind, LongValue, PointRead, ReadMode, SavepointId, Transaction,
 };
 use tidesdb_simulated::internal::value::ReadParts;
 use tidesdb_simulated::{simulation, Error, Isolation, TransactionOptions};
@@ -324,8 +324,7 @@ impl<'a> Client<'a> {
     ) -> Result<(), Failed> {
         let mut cursor = self.world.db.cursor(family);
         let mut read = |parts| -> Result<(Vec<u8>, Vec<u8>), Failed> {
-            let mode = ReadMode::Exclusive;
-            let read = PointRead { mode, skip_locked: false, on_missing: OnMissing::Keep, parts };
+            let read = PointRead { parts, ..PointRead::of(ReadMode::Exclusive) };
             let value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
             Ok((value, cursor.found_rest_place().to_vec()))
         };

@@ -22,8 +22,6 @@ constexpr size_t PARTS_HEAD_SIZE = 2;
 struct ColumnApart {
   uint variable; /* its place among the variable columns; MAX_KEY: the table has it no more */
   size_t size;
-
-  bool operator==(const ColumnApart &other) const { return variable == other.variable && size == other.size; }
 };
 
 /* A row on its way to the engine. */

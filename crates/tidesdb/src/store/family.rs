@@ -111,6 +111,11 @@ impl Family {
         Ok(())
     }
 
+    /// The error of a read, or that the family is dropped: its value files go with its tables, before memtables lose its entries.
+    pub(crate) fn unless_dropped(&self, error: Error) -> Error {
+        self.check_live().err().unwrap_or(error)
+    }
+
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
     }

@@ -2,7 +2,7 @@
 
 use tidesdb::internal::txn::cursor::Scan;
 use tidesdb::internal::txn::ingest::IngestOptions;
-use tidesdb::internal::txn::transaction::{Change, ChangeKind, LongValue, OnMissing, PointRead, Transaction};
+use tidesdb::internal::txn::transaction::{Change, ChangeKind, LongValue, PointRead, Transaction};
 use tidesdb::internal::types::Pieces;
 use tidesdb::internal::value::ReadParts;
 
@@ -43,8 +43,7 @@ pub(super) fn put_in_parts(db: &Db, family: &Arc<Family>, n: u32, value: &[u8]) 
 /// Reads these parts under a lock: the value and the place of its rest.
 fn read(db: &Db, txn: &mut Transaction, family: &Arc<Family>, n: u32, parts: ReadParts) -> FirstAndPlace {
     let mut cursor = db.cursor(family);
-    let read =
-        PointRead { mode: ReadMode::Exclusive, skip_locked: false, on_missing: OnMissing::Keep, parts };
+    let read = PointRead { parts, ..PointRead::of(ReadMode::Exclusive) };
     let value = cursor.get(txn, &key(n), read).expect("reads").expect("is there").to_vec();
     (value, cursor.found_rest_place().to_vec())
 }

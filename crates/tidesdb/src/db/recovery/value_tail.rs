@@ -1,6 +1,7 @@
 //! Values of the log's last records. A record may be in the log, and its value, written before it, not: after a power cut
-//! without syncs, or between the log's sync and that of the value files. Such a record and those after it are the torn tail. Values that are whole may be readable only from the page
-//! cache, as their records: they are written again in place and synced ([`super::rewrite_tail`], `docs/protocols.md` 1.3).
+//! without syncs, or between the log's sync and that of the value files. Such a record and those after it are the torn tail.
+//! Values that are whole may be readable only from the page cache, as their records: they are written again in place and
+//! synced ([`super::rewrite_tail`], `docs/protocols.md` 1.3).
 
 use crate::error::{Error, Result};
 use crate::format::value_pointer::ValuePointer;

@@ -170,6 +170,11 @@ impl Cursor {
         bytes.len().checked_sub(self.found_place).map_or(&[], |at| &bytes[at..])
     }
 
+    /// The value of the last point read.
+    fn found_value(&self) -> &[u8] {
+        &self.batch.bytes[..self.batch.bytes.len() - self.found_place]
+    }
+
     /// Point read; the value stays in the cursor until its next use.
     pub fn get(&mut self, txn: &mut Transaction, key: &[u8], read: PointRead) -> Result<Option<&[u8]>> {
         self.batch.spans.clear();
@@ -181,8 +186,7 @@ impl Cursor {
             let lock = if read.mode == ReadMode::Shared { Mode::Shared } else { Mode::Exclusive };
             self.locks.newly_locked = Some((key.to_vec(), lock));
         }
-        let value = &self.batch.bytes[..self.batch.bytes.len() - found.place_len];
-        Ok(found.live.then_some(value))
+        Ok(found.live.then_some(self.found_value()))
     }
 
     /// As [`Cursor::get`], but reads the committed version without a lock if another owner has locked the
@@ -203,8 +207,7 @@ impl Cursor {
             }
             other => other?,
         };
-        let value = &self.batch.bytes[..self.batch.bytes.len() - self.found_place];
-        Ok(live.then_some(value))
+        Ok(live.then_some(self.found_value()))
     }
 
     /// True if the current row is locked by another owner and was read in its committed version, by a scan
@@ -286,8 +289,7 @@ impl Cursor {
     /// Fills the batch. The runs do not keep the block of a row of many megabytes alongside the batch's copy:
     /// the next step opens them anew.
     fn fill_and_let_go(&mut self, txn: &mut Transaction) -> Result<bool> {
-        // Value files go with the tables of a dropped family, before its memtables do.
-        let filled = self.fill(txn).map_err(|error| self.family.check_live().err().unwrap_or(error));
+        let filled = self.fill(txn).map_err(|error| self.family.unless_dropped(error));
         if self.batch.bytes.capacity() > LARGE_BATCH {
             self.merged.release();
             self.position.ahead = false;

@@ -66,8 +66,7 @@ impl Transaction {
             }
             self.resolve(&entry, mode, parts, out)
         });
-        // Value files go with the tables of a dropped family, before its memtables do.
-        let found = found.map_err(|error| family.check_live().err().unwrap_or(error))?;
+        let found = found.map_err(|error| family.unless_dropped(error))?;
         if found.is_none() {
             // A drop since the check above has marked the family, and then taken its tables away.
             family.check_live()?;
@@ -120,7 +119,7 @@ impl Transaction {
             let read =
                 |version: KeyVersion<'_>| self.resolve(&version.entry(), mode, ReadParts::Both, &mut value);
             let seen = version.map(read).transpose();
-            let seen = seen.map_err(|error| family.check_live().err().unwrap_or(error))?;
+            let seen = seen.map_err(|error| family.unless_dropped(error))?;
             each(place, seen.is_some_and(|seen| seen.live).then_some(&value));
         }
         Ok(())
