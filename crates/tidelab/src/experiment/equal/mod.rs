@@ -107,6 +107,8 @@ enum Operation {
     Insert,
     /// Reads some neighbours with their values.
     Scan,
+    /// Deletes a row, and inserts one of the same key.
+    Turnover,
     Update,
     Upsert,
 }
@@ -118,6 +120,7 @@ impl Operation {
             Operation::Get => "get",
             Operation::Insert => "insert",
             Operation::Scan => "scan",
+            Operation::Turnover => "turnover",
             Operation::Update => "update",
             Operation::Upsert => "upsert",
         }
