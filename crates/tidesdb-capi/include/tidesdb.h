@@ -47,6 +47,7 @@ typedef enum tidesdb_status {
   TIDESDB_NOT_FOUND = 1,        /* no such key; end of a scan */
   TIDESDB_SKIPPED = 2,          /* another has the key locked, and TIDESDB_READ_SKIP_LOCKED was asked for */
   TIDESDB_PEEKED = 3,           /* found as it is committed; another has it locked (TIDESDB_READ_PEEK_LOCKED) */
+  TIDESDB_UNCHANGED = 4,        /* the value seems to be the one that is there (TIDESDB_OP_UNLESS_AT); nothing is written */
   TIDESDB_DUPLICATE = 10,       /* a live entry of the key exists */
   TIDESDB_CONFLICT = 11,        /* newer than the transaction's snapshot; roll the transaction back */
   TIDESDB_DEADLOCK = 12,        /* chosen as victim; roll the transaction back */
@@ -587,9 +588,12 @@ enum {
   TIDESDB_OP_PIECES = 4,     /* the value is in pieces: `value.data` points to `value.size` of tidesdb_slice. For one operation
                                 of a call. A row of many megabytes is written to a file of the transaction from where it
                                 is, without a copy in memory. */
-  TIDESDB_OP_KEEP_REST = 8   /* the value is in two parts (see first_size), and the second stays as the key's version has it:
+  TIDESDB_OP_KEEP_REST = 8,  /* the value is in two parts (see first_size), and the second stays as the key's version has it:
                                 after the first part stands the place that a read of that version gave (`place_size`), nothing
                                 else. TIDESDB_CONFLICT when the key has another version by now. For a put. */
+  TIDESDB_OP_UNLESS_AT = 16  /* with PIECES: the last piece is none of the value, but the place that a read of the key gave
+                                (`place_size`). TIDESDB_UNCHANGED when the second part has the lengths and the checksum of the
+                                one there: nearly always the same bytes, which a read tells. For a put. */
 };
 
 typedef struct tidesdb_op {

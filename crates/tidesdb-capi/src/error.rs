@@ -15,6 +15,8 @@ pub const NOT_FOUND: c_int = 1;
 pub const SKIPPED: c_int = 2;
 /// `TIDESDB_PEEKED`.
 pub const PEEKED: c_int = 3;
+/// `TIDESDB_UNCHANGED`.
+pub const UNCHANGED: c_int = 4;
 /// `TIDESDB_DUPLICATE`.
 pub const DUPLICATE: c_int = 10;
 /// `TIDESDB_CONFLICT`.
@@ -81,6 +83,7 @@ pub(crate) fn fail(error: &Error) -> c_int {
     }
     match error {
         Error::Duplicate => DUPLICATE,
+        Error::Unchanged => UNCHANGED,
         Error::Conflict => CONFLICT,
         Error::Deadlock => DEADLOCK,
         Error::LockTimeout => LOCK_TIMEOUT,
@@ -132,6 +135,7 @@ pub extern "C" fn tidesdb_strerror(status: c_int) -> *const c_char {
         NOT_FOUND => c"not found",
         SKIPPED => c"skipped",
         PEEKED => c"read without its lock",
+        UNCHANGED => c"unchanged",
         DUPLICATE => c"duplicate key",
         CONFLICT => c"conflict with a newer version",
         DEADLOCK => c"deadlock",

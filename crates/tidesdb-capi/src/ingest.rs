@@ -13,7 +13,7 @@ use tidesdb::Error;
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::handles::DbHandle;
-use crate::txn::{change_of, keeps_rest, pieces_after_first, OpC};
+use crate::txn::{change_of, needs_old_value, pieces_after_first, OpC};
 use crate::{answer, given, null};
 
 /// `tidesdb_ingest`. Kills come from other threads and touch `db` and `owner` alone.
@@ -81,7 +81,8 @@ pub unsafe extern "C" fn tidesdb_ingest_add(
 unsafe fn add(handle: &IngestHandle, load: &mut Ingest, op: &OpC) -> Result<(), Error> {
     // SAFETY: the caller's contract.
     let change = unsafe { change_of(&handle.db, op)? };
-    let (ChangeKind::Put(value), false, false) = (change.kind, change.count_unchanged, keeps_rest(op)) else {
+    let (ChangeKind::Put(value), false, false) = (change.kind, change.count_unchanged, needs_old_value(op))
+    else {
         return Err(Error::InvalidArgument("a load takes puts of new keys and nothing else".into()));
     };
     // SAFETY: as above.

@@ -405,6 +405,7 @@ fn structs_agree_with_the_header() {
         ("NOT_FOUND", error::NOT_FOUND),
         ("SKIPPED", error::SKIPPED),
         ("PEEKED", error::PEEKED),
+        ("UNCHANGED", error::UNCHANGED),
         ("DUPLICATE", error::DUPLICATE),
         ("CONFLICT", error::CONFLICT),
         ("DEADLOCK", error::DEADLOCK),

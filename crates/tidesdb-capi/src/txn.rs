@@ -429,15 +429,23 @@ const PIECES: u8 = 4;
 /// `TIDESDB_OP_KEEP_REST`.
 const KEEP_REST: u8 = 8;
 
+/// `TIDESDB_OP_UNLESS_AT`.
+const UNLESS_AT: u8 = 16;
+
 /// All flags of an operation.
-const FLAGS: u8 = 15;
+const FLAGS: u8 = 31;
 
 /// Operations of one row without an allocation.
 const INLINE_OPS: usize = 16;
 
 /// True if the rest of the value stays as it is.
-pub(crate) fn keeps_rest(op: &OpC) -> bool {
+fn keeps_rest(op: &OpC) -> bool {
     op.flags & KEEP_REST != 0
+}
+
+/// True if the operation is about the value that the key has.
+pub(crate) fn needs_old_value(op: &OpC) -> bool {
+    op.flags & (KEEP_REST | UNLESS_AT) != 0
 }
 
 /// The change of an operation on a family of `db`; of a value in pieces the first alone.
@@ -474,6 +482,12 @@ pub(crate) unsafe fn change_of<'a>(db: &Db, op: &'a OpC) -> Result<Change<'a>, E
     if op.flags & KEEP_REST != 0 && !matches!(kind, ChangeKind::Put(_) | ChangeKind::KeepEntry(_)) {
         return Err(Error::InvalidArgument("the rest of a value is kept by a put of the same key".into()));
     }
+    if op.flags & UNLESS_AT != 0
+        && !(matches!(kind, ChangeKind::Put(_) | ChangeKind::KeepEntry(_))
+            && op.flags & (PIECES | KEEP_REST) == PIECES)
+    {
+        return Err(Error::InvalidArgument("a value is compared by a put of it in pieces".into()));
+    }
     if op.flags > FLAGS {
         return Err(Error::InvalidArgument(format!("{:#x} has unknown flags of a change", op.flags)));
     }
@@ -493,8 +507,8 @@ unsafe fn pieces(op: &OpC) -> Option<&[Slice]> {
     Some(unsafe { std::slice::from_raw_parts(op.value.data.cast::<Slice>(), op.value.size) })
 }
 
-/// The operation whose value is in pieces or parts, and all of its pieces but the first.
-type LongOp<'a> = (usize, Vec<&'a [u8]>);
+/// The operation whose value is in pieces or parts, all of its pieces but the first, and the place to compare with.
+type LongOp<'a> = (usize, Vec<&'a [u8]>, Option<&'a [u8]>);
 
 /// That operation; `None`: none is.
 unsafe fn long_value_of(ops: &[OpC]) -> Result<Option<LongOp<'_>>, Error> {
@@ -506,7 +520,13 @@ unsafe fn long_value_of(ops: &[OpC]) -> Result<Option<LongOp<'_>>, Error> {
         return Err(Error::InvalidArgument(what.into()));
     }
     // SAFETY: the crate's contract.
-    Ok(Some((index, unsafe { pieces_after_first(op)? })))
+    let mut pieces = unsafe { pieces_after_first(op)? };
+    let compares = op.flags & UNLESS_AT != 0;
+    let place = if compares { pieces.pop() } else { None };
+    if compares && place.is_none() {
+        return Err(Error::InvalidArgument("no place follows the value to compare with".into()));
+    }
+    Ok(Some((index, pieces, place)))
 }
 
 /// All pieces of an operation's value but the first; none of a value in one piece.
@@ -541,11 +561,12 @@ pub unsafe extern "C" fn tidesdb_write(
         let (txn, ops) = unsafe { (handle.txn(), std::slice::from_raw_parts(ops.as_ptr(), count)) };
         // SAFETY: as above.
         let long = unsafe { long_value_of(ops)? };
-        let long = long.as_ref().map(|(index, pieces)| LongValue {
+        let long = long.as_ref().map(|(index, pieces, place)| LongValue {
             change: *index,
             pieces,
             first_part: ops[*index].first_size as usize,
             keeps_rest: keeps_rest(&ops[*index]),
+            unless_at: *place,
         });
         let mut inline: [MaybeUninit<Change<'_>>; INLINE_OPS] = [const { MaybeUninit::uninit() }; INLINE_OPS];
         let result = if count <= INLINE_OPS {

@@ -615,6 +615,18 @@ static void own_writes(void) {
   IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 2, &failed));
   ops[0].kind = TIDESDB_DELETE;
   IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 1, &failed));
+  /* The place to compare with is the last piece, of a put. */
+  ops[0].kind = TIDESDB_PUT;
+  ops[0].flags |= TIDESDB_OP_UNLESS_AT;
+  for (ops[0].value.size = 0; ops[0].value.size <= 3; ops[0].value.size++) {
+    IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 1, &failed));
+  }
+  ops[0].kind = TIDESDB_INSERT;
+  IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 1, &failed));
+  ops[0].kind = TIDESDB_PUT;
+  ops[0].flags = TIDESDB_OP_LOCK | TIDESDB_OP_UNLESS_AT;
+  ops[0].value = slice("whole");
+  IS(TIDESDB_INVALID, tidesdb_write(txn, ops, 1, &failed));
 
   tidesdb_cursor_close(cursor);
   tidesdb_cursor_close(reader);

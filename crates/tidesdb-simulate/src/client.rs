@@ -304,6 +304,9 @@ impl<'a> Client<'a> {
         if has_parts && self.written % 3 == 0 && self.locking_get_of(txn, &family, &place)? {
             return self.write_first(txn, &family, place, row);
         }
+        if has_parts && self.written % 3 == 1 && self.locking_get_of(txn, &family, &place)? {
+            return self.write_if_changed(txn, &family, place, row);
+        }
         if !self.world.program.counted {
             return self.change(txn, &family, place, Some(row), Kind::Put, false);
         }
@@ -347,6 +350,43 @@ impl<'a> Client<'a> {
         let value = [&row.value[..name], &whole[first.len()..]].concat();
         self.own.insert(place, Some(Row { value: value.into(), ..row }));
         Ok(())
+    }
+
+    /// The value of a locked row again, or with another last byte, where that is in a value file; else another row.
+    fn write_if_changed(
+        &mut self,
+        txn: &mut Transaction,
+        family: &Arc<Family>,
+        place: Place,
+        row: Row,
+    ) -> Result<(), Failed> {
+        let mut cursor = self.world.db.cursor(family);
+        let read = PointRead { parts: ReadParts::BothAndPlace, ..PointRead::of(ReadMode::Exclusive) };
+        let mut value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
+        let at = cursor.found_rest_place().to_vec();
+        if at.is_empty() {
+            return self.change(txn, family, place, Some(row), Kind::Put, true);
+        }
+        let differs = self.random.one_in(2);
+        *value.last_mut().expect("long") ^= u8::from(differs);
+        let kind = ChangeKind::Put(&value);
+        let change =
+            Change { family, key: &place.1, kind, lock: true, count_unchanged: true, expiry: row.expiry };
+        let long = LongValue { first_part: name_len(&value), unless_at: Some(&at), ..LongValue::default() };
+        match txn.write_long(&[change], Some(long)).map_err(|(_, error)| error) {
+            Err(Error::Unchanged) if differs => {
+                Err(Failed::Wrong(format!("another value of {:?} counts as unchanged", place.1)))
+            }
+            Err(Error::Unchanged) => {
+                hit("value unchanged");
+                Ok(())
+            }
+            written => {
+                written?;
+                self.own.insert(place, Some(Row { value: value.into(), ..row }));
+                Ok(())
+            }
+        }
     }
 
     /// Enough rows for changes to leave memory. A duplicate ends it in its midst.

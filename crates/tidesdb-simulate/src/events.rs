@@ -188,6 +188,7 @@ const ENGINE: &[&str] = &[
     "table: filter no longer asked",
     "table: file opened past the page cache",
     "table: shared opening",
+    "value unchanged",
     "values: files without holds",
     "values: moved out of entries",
     "values: new file",

@@ -57,6 +57,9 @@ pub enum Error {
     /// A live entry of this key exists.
     #[error("a live entry of this key exists")]
     Duplicate,
+    /// A change that is wanted only where it is one leaves the value as it is, to all appearance. Nothing is written.
+    #[error("the value seems to be the one that the key has")]
+    Unchanged,
     /// A version newer than the transaction's snapshot exists. The transaction must be rolled back.
     #[error("a version newer than the transaction's snapshot exists")]
     Conflict,

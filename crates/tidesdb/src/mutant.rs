@@ -62,6 +62,7 @@ mutants! {
     TornValueTaken: "recovery takes a record whose value is not whole",
     HeldValueFreed: "the space of a value that a snapshot needs is given back",
     KeptValueFreed: "the space of a value is given back once only updates of other parts need it",
+    SameLengthUnchanged: "a value of the old one's length counts as unchanged",
     NeededValueFreed: "the space of values of tables in level 0 is given back",
     ValueNotRewritten: "recovery trusts a sync with values of an earlier epoch",
     // Tables.

@@ -447,12 +447,16 @@ impl<'a> Pieces<'a> {
         (first, Pieces { first: after, rest: self.rest })
     }
 
-    /// The pieces as one, copied where they are several.
+    /// The pieces as one, copied where several have bytes.
     pub fn whole(&self) -> Cow<'a, [u8]> {
-        match self.rest.is_empty() {
-            true => Cow::Borrowed(self.first),
-            false => Cow::Owned(self.iter().flatten().copied().collect()),
+        let mut full = self.iter().filter(|piece| !piece.is_empty());
+        let only = full.next().unwrap_or_default();
+        if full.next().is_none() {
+            return Cow::Borrowed(only);
         }
+        let mut whole = Vec::with_capacity(self.len());
+        self.iter().for_each(|piece| whole.extend_from_slice(piece));
+        Cow::Owned(whole)
     }
 
     /// The pieces in order.

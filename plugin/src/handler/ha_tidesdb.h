@@ -336,7 +336,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
-  bool is_same_row(const uchar *old_record, const uchar *new_record) const;
+  bool is_same_row(const uchar *old_record, const uchar *new_record, bool *unread) const;
   int next_row_number();
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   void log_change(Slice primary_key);
@@ -398,8 +398,17 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   }
   bool keeps_rest(const uchar *old_record, const uchar *new_record, Slice old_key) const;
   int read_parts_again(Slice primary_key);
+  bool replaces_rest(const uchar *new_record) const;
+  enum class OtherRest { SURE, CHECKSUM_TELLS, READ_TELLS };
+  OtherRest compare_lengths(const uchar *new_record) const;
+  int read_alongside(Slice primary_key, int parts, tidesdb::RowReader *reader, uchar **record);
+  int read_whole_alongside(Slice primary_key, uchar **record);
+  int fill_unset_blobs(const uchar *old_record, const uchar *new_record);
+  int compare_whole(Slice primary_key, const uchar *new_record, bool *same);
   int refuse_unread_columns() const;
-  int encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves);
+  int apply_if_other(const uchar *old_record, const uchar *new_record, Slice primary_key);
+  int encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves,
+                    bool may_be_same);
 
   /* open.cc */
   bool lacks_blobs_in_entries() const;
@@ -479,6 +488,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::vector<const KeyCodec *> index_codecs_;
   std::unique_ptr<tidesdb::RowCodec> row_codec_;
   std::unique_ptr<tidesdb::RowReader> row_reader_;
+  std::unique_ptr<tidesdb::RowReader> whole_reader_; /* for rows read alongside the scan */
   tidesdb::VirtualColumns virtual_columns_;
   tidesdb::ExpressionSettings opened_settings_; /* of the session that opened the table */
   std::vector<bool> hidden_;                    /* by key number: from the optimizer, in this statement */

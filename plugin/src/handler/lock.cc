@@ -149,6 +149,7 @@ int ha_tidesdb::reset() {
   scan_.entries_only = false;
   cursors_.reset();
   if (row_reader_) row_reader_->end_statement();
+  if (whole_reader_) whole_reader_->end_statement();
   writer_.end_statement();
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();

@@ -178,6 +178,7 @@ int ha_tidesdb::close() {
   bulk_.reset();
   other_rows_.reset();
   row_reader_.reset();
+  whole_reader_.reset();
   row_codec_.reset();
   index_codecs_.clear();
   index_kinds_.clear();

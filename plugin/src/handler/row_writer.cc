@@ -23,22 +23,34 @@ void RowWriter::encode_keeping(const RowCodec &codec, const uchar *record,
   keeps_rest_ = true;
 }
 
-void RowWriter::encode(const RowCodec &codec, const uchar *record, size_t threshold) {
+void RowWriter::encode(const RowCodec &codec, const uchar *record, size_t threshold, Slice place) {
   parts_.threshold = threshold;
   codec.encode(record, &row_value, &parts_);
   if (parts_.blobs.empty()) return;
+  const size_t end = row_value.size();
+  row_value.append(place);
   size_t from = 0;
   for (const RowParts::Blob &blob : parts_.blobs) {
     pieces_.push_back({row_value.data() + from, blob.at - from});
     pieces_.push_back(blob.bytes);
     from = blob.at;
   }
-  pieces_.push_back({row_value.data() + from, row_value.size() - from});
+  pieces_.push_back({row_value.data() + from, end - from});
+  compares_ = place.size != 0;
+  if (compares_) pieces_.push_back({row_value.data() + end, place.size});
+}
+
+void RowWriter::compare_no_more() {
+  for (tidesdb_op &op : ops_) {
+    if (!(op.flags & TIDESDB_OP_UNLESS_AT)) continue;
+    op.flags &= static_cast<uint8_t>(~TIDESDB_OP_UNLESS_AT);
+    op.value.size--;
+  }
 }
 
 int RowWriter::apply(tidesdb_txn *txn, size_t *failed) {
   int status = tidesdb_write(txn, ops_.data(), ops_.size(), failed);
-  if (logged_ != 0) {
+  if (logged_ != 0 && status != TIDESDB_UNCHANGED) {
     if (status == TIDESDB_NO_SUCH_FAMILY) {
       /* The ALTER has given up. */
       ops_.resize(ops_.size() - logged_);

@@ -44,15 +44,17 @@ class RowWriter {
   void begin() {
     parts_.clear();
     pieces_.clear();
-    keeps_rest_ = false;
+    keeps_rest_ = compares_ = false;
     ops_.clear();
     index_of_.clear();
     duplicate_index_ = MAX_KEY;
     end_log();
   }
   /* Makes `row_value` of a record, after begin(). BLOBs of `threshold` bytes and more become its second part;
-   * 0: none. */
-  void encode(const RowCodec &codec, const uchar *record, size_t threshold);
+     0: none. With a `place` the row is written only if that part is another than the one there. */
+  void encode(const RowCodec &codec, const uchar *record, size_t threshold, Slice place = {nullptr, 0});
+  /* It is another. */
+  void compare_no_more();
   /* The same, of a record whose second part, these columns, stays at `place`. */
   void encode_keeping(const RowCodec &codec, const uchar *record, const std::vector<ColumnApart> &columns,
                       Slice place);
@@ -64,7 +66,7 @@ class RowWriter {
       if (keeps_rest_) flags |= TIDESDB_OP_KEEP_REST;
       if (!pieces_.empty()) {
         value = {reinterpret_cast<const uchar *>(pieces_.data()), pieces_.size()};
-        flags |= TIDESDB_OP_PIECES;
+        flags |= TIDESDB_OP_PIECES | (compares_ ? TIDESDB_OP_UNLESS_AT : 0);
       }
     }
     ops_.push_back(
@@ -92,8 +94,8 @@ class RowWriter {
 
  private:
   RowParts parts_;
-  bool keeps_rest_ = false;
-  /* Where BLOBs are not in `row_value`: its parts and these, in order. */
+  bool keeps_rest_ = false, compares_ = false;
+  /* Where BLOBs are not in `row_value`: its parts and these, in order; then the place to compare with. */
   std::vector<Slice> pieces_;
   std::vector<tidesdb_op> ops_;
   std::vector<uint> index_of_; /* as many */

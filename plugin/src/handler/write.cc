@@ -11,6 +11,8 @@
 */
 #include "handler/ha_tidesdb.h"
 
+#include <algorithm>
+
 #include "log.h"
 #include "sql_class.h"
 
@@ -70,6 +72,7 @@ int ha_tidesdb::apply_writes() {
     session_->set_duplicate_key(writer_.index_of(failed));
     return HA_ERR_FOUND_DUPP_KEY;
   }
+  if (status == TIDESDB_UNCHANGED) return HA_ERR_RECORD_IS_THE_SAME;
   return fail(status);
 }
 
@@ -170,16 +173,80 @@ int ha_tidesdb::write_row_now(const uchar *record) {
   return apply_checked(nullptr, record);
 }
 
+namespace {
+
+/* Whether the row was read without this BLOB, and nobody has given it bytes since; `to`: the record's
+   distance from record[0]. */
+bool is_unread(const Field *field, my_ptrdiff_t to) {
+  return field->flags & BLOB_FLAG &&
+         static_cast<const Field_blob *>(field)->get_ptr(field->ptr + to) == &UNREAD_BLOB;
+}
+
+}  // namespace
+
 /*
-  Every stored column has the same value in both records. The bytes of a record also hold what is not part of
-  the row: virtual columns, pointers to blobs, what a longer text left behind a shorter one.
+  Every stored column has the same value in both records; with `unread`, values in place of those that the row
+  was read without are left out, and it tells whether there are any. The bytes of a record also hold what is
+  not part of the row: virtual columns, pointers to blobs, what a longer text left behind a shorter one.
 */
-bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record) const {
+bool ha_tidesdb::is_same_row(const uchar *old_record, const uchar *new_record, bool *unread) const {
   if (new_record != table->record[0]) return false;
   const my_ptrdiff_t offset = old_record - new_record;
-  for (Field **field = table->field; *field; field++)
-    if ((*field)->stored_in_db() && !has_same_value(*field, offset, 0)) return false;
+  for (Field **next = table->field; *next; next++) {
+    const Field *field = *next;
+    if (!field->stored_in_db()) continue;
+    if (unread && !field->is_real_null() && is_unread(field, offset))
+      *unread = *unread || !is_unread(field, 0);
+    else if (!has_same_value(field, offset, 0))
+      return false;
+  }
   return true;
+}
+
+/* Reads these parts of a row, which is locked, alongside the scan: into a record that lives until the next
+   such read. */
+int ha_tidesdb::read_alongside(Slice primary_key, int parts, RowReader *reader, uchar **record) {
+  tidesdb_cursor *cursor;
+  if (const int error = row_cursor(&cursor)) return error;
+  Slice value;
+  const int mode = (reads_latest() ? TIDESDB_READ_LATEST : TIDESDB_READ_EXCLUSIVE) | parts;
+  const int status =
+      tidesdb_cursor_get(cursor, session_->txn(), primary_key.data, primary_key.size, mode, &value);
+  if (status != TIDESDB_OK) return fail(status);
+  buffers_.kept_record.clear();
+  *record = buffers_.kept_record.reserve(table_share->reclength);
+  if (!reader->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+  if (!reader->read(primary_key, value, *record, parts != 0)) return undecodable_row(value);
+  note_parts(*reader, primary_key, {value.data + value.size, cursor->place_size});
+  if (value.size > LARGE_ROW) tidesdb_cursor_free_value(cursor);
+  return 0;
+}
+
+/* The same; its BLOBs live as long. */
+int ha_tidesdb::read_whole_alongside(Slice primary_key, uchar **record) {
+  if (!whole_reader_) whole_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
+  return whole_reader_ ? read_alongside(primary_key, 0, whole_reader_.get(), record) : HA_ERR_OUT_OF_MEM;
+}
+
+/* BLOBs that the update names and leaves as they are: the binary log has them, too. */
+int ha_tidesdb::fill_unset_blobs(const uchar *old_record, const uchar *new_record) {
+  uchar *const records[2] = {const_cast<uchar *>(old_record), const_cast<uchar *>(new_record)};
+  const uint *const blobs = table_share->blob_field, *const end = blobs + table_share->blob_fields;
+  const auto is_unset = [&](uint number) {
+    return bitmap_is_set(table->write_set, number) &&
+           is_unread(table->field[number], new_record - table->record[0]);
+  };
+  if (std::none_of(blobs, end, is_unset)) return 0;
+  encode_primary(old_record, &writer_.old_primary);
+  uchar *whole;
+  if (const int error = read_whole_alongside(writer_.old_primary.slice(), &whole)) return error;
+  for (const uint *number = blobs; number != end; number++) {
+    const Field *field = table->field[*number];
+    const my_ptrdiff_t at = field->ptr - table->record[0];
+    for (uchar *record : records)
+      if (is_unread(field, record - table->record[0])) memcpy(record + at, whole + at, field->pack_length());
+  }
+  return 0;
 }
 
 /* BLOBs of so many bytes are written to the second part of a row; 0: none are. */
@@ -194,7 +261,7 @@ bool ha_tidesdb::keeps_rest(const uchar *old_record, const uchar *new_record, Sl
   if (last_row_.place.empty() || !was_read_last(old_key) || !row_codec_->can_keep(columns)) return false;
   for (const ColumnApart &column : columns) {
     if (last_row_.lacked_rest) {
-      if (bitmap_is_set(table->write_set, row_codec_->field_of(column))) return false;
+      if (!row_codec_->is_unread(column, new_record)) return false;
       continue;
     }
     const Slice before = row_codec_->value_of(column, old_record),
@@ -205,6 +272,27 @@ bool ha_tidesdb::keeps_rest(const uchar *old_record, const uchar *new_record, Sl
          !row_codec_->has_other_long_blobs(new_record, second_part_threshold(), columns);
 }
 
+/* Whether the update gives all columns of the row's second part, as it was read. */
+bool ha_tidesdb::replaces_rest(const uchar *new_record) const {
+  return std::none_of(last_row_.apart.begin(), last_row_.apart.end(), [&](const ColumnApart &column) {
+    return column.variable != MAX_KEY && row_codec_->is_unread(column, new_record);
+  });
+}
+
+/* What is known of a second part that was not read, and the one in place of it: other lengths; the same, so
+   that the engine can compare them; nothing, after a change of the layout or the threshold. */
+ha_tidesdb::OtherRest ha_tidesdb::compare_lengths(const uchar *new_record) const {
+  const size_t threshold = second_part_threshold();
+  bool fits = row_codec_->can_keep(last_row_.apart) &&
+              !row_codec_->has_other_long_blobs(new_record, threshold, last_row_.apart);
+  for (const ColumnApart &column : last_row_.apart) {
+    if (column.variable == MAX_KEY) continue;
+    if (row_codec_->value_of(column, new_record).size != column.size) return OtherRest::SURE;
+    fits = fits && threshold != 0 && column.size >= threshold;
+  }
+  return fits ? OtherRest::CHECKSUM_TELLS : OtherRest::READ_TELLS;
+}
+
 /* The server gives a record of an update whose columns it did not ask for. */
 int ha_tidesdb::refuse_unread_columns() const {
   sql_print_error("TidesDB: an update of '%s' lacks columns that it has not read",
@@ -212,37 +300,57 @@ int ha_tidesdb::refuse_unread_columns() const {
   return HA_ERR_INTERNAL_ERROR;
 }
 
-/* The first part of a locked row, into a record of its own. */
+/* The first part of a locked row. The records of the update point into the memory of the scan's reader. */
 int ha_tidesdb::read_parts_again(Slice primary_key) {
-  tidesdb_cursor *cursor;
-  if (const int error = row_cursor(&cursor)) return error;
-  Slice value;
-  const int status = tidesdb_cursor_get(cursor, session_->txn(), primary_key.data, primary_key.size,
-                                        TIDESDB_READ_EXCLUSIVE | TIDESDB_READ_FIRST_PART, &value);
-  if (status != TIDESDB_OK) return fail(status);
-  /* The records of the update point into the memory of the other reader. */
   RowReader reader(*row_codec_);
-  buffers_.kept_record.clear();
-  uchar *const record = buffers_.kept_record.reserve(table_share->reclength);
-  if (!reader.choose(nullptr)) return HA_ERR_OUT_OF_MEM;
-  if (!reader.read(primary_key, value, record, true)) return undecodable_row(value);
-  note_parts(reader, primary_key, {value.data + value.size, cursor->place_size});
-  return 0;
+  uchar *record;
+  return read_alongside(primary_key, TIDESDB_READ_FIRST_PART, &reader, &record);
 }
 
-int ha_tidesdb::encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves) {
+/* Whether the row has the values of the record. A row that has expired meanwhile has not. */
+int ha_tidesdb::compare_whole(Slice primary_key, const uchar *new_record, bool *same) {
+  uchar *whole;
+  const int error = read_whole_alongside(primary_key, &whole);
+  *same = !error && is_same_row(whole, new_record, nullptr);
+  return error == HA_ERR_KEY_NOT_FOUND ? 0 : error;
+}
+
+/* An update left the row as it is, to all appearance: a read tells. Else it is made. */
+int ha_tidesdb::apply_if_other(const uchar *old_record, const uchar *new_record, Slice primary_key) {
+  bool same;
+  if (const int error = compare_whole(primary_key, new_record, &same)) return error;
+  last_row_.forget();
+  if (same) {
+    writer_.begin();
+    return HA_ERR_RECORD_IS_THE_SAME;
+  }
+  writer_.compare_no_more();
+  return apply_checked(old_record, new_record);
+}
+
+int ha_tidesdb::encode_update(const uchar *old_record, const uchar *new_record, Slice old_key, bool moves,
+                              bool may_be_same) {
   bool keeps = !moves && keeps_rest(old_record, new_record, old_key);
   if (!keeps && (lacked_rests_ || may_lack_blobs())) {
     if (!was_read_last(old_key)) {
       if (const int error = read_parts_again(old_key)) return error;
       keeps = !moves && keeps_rest(old_record, new_record, old_key);
     }
-    if (!keeps && last_row_.lacked_rest) return refuse_unread_columns();
+    if (!keeps && last_row_.lacked_rest && !replaces_rest(new_record)) return refuse_unread_columns();
+  }
+  Slice unless_at{nullptr, 0};
+  if (!keeps && may_be_same && last_row_.lacked_rest) {
+    const OtherRest other = compare_lengths(new_record);
+    if (other == OtherRest::CHECKSUM_TELLS) unless_at = last_row_.place.slice();
+    bool same = false;
+    if (other == OtherRest::READ_TELLS)
+      if (const int error = compare_whole(old_key, new_record, &same)) return error;
+    if (same) return HA_ERR_RECORD_IS_THE_SAME;
   }
   if (keeps) {
     writer_.encode_keeping(*row_codec_, new_record, last_row_.apart, last_row_.place.slice());
   } else {
-    writer_.encode(*row_codec_, new_record, second_part_threshold());
+    writer_.encode(*row_codec_, new_record, second_part_threshold(), unless_at);
   }
   /* What was read is the version that this one replaces. */
   last_row_.forget();
@@ -252,7 +360,11 @@ int ha_tidesdb::encode_update(const uchar *old_record, const uchar *new_record, 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
   if (is_sequence()) return write_sequence(new_record, true);
-  if (is_same_row(old_record, new_record)) return HA_ERR_RECORD_IS_THE_SAME;
+  if (lacked_rests_)
+    if (const int error = fill_unset_blobs(old_record, new_record)) return error;
+  bool unread = false;
+  const bool may_be_same = is_same_row(old_record, new_record, &unread);
+  if (may_be_same && !unread) return HA_ERR_RECORD_IS_THE_SAME;
   if (const int error = begin_change()) return error;
   if (table->found_next_number_field &&
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
@@ -272,7 +384,7 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   }
   const Slice old_key = writer_.old_primary.slice(), new_key = moves ? writer_.new_primary.slice() : old_key;
   writer_.begin();
-  if (const int error = encode_update(old_record, new_record, old_key, moves)) return error;
+  if (const int error = encode_update(old_record, new_record, old_key, moves, may_be_same)) return error;
   if (moves) {
     add_write(open_table_->primary(), old_key, {nullptr, 0}, TIDESDB_DELETE, true, table_share->primary_key);
     add_write(open_table_->primary(), new_key, writer_.row_value.slice(), TIDESDB_INSERT, true,
@@ -285,7 +397,8 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
     return error;
   log_change(old_key);
   if (moves) log_change(new_key);
-  return apply_checked(old_record, new_record, moves);
+  const int error = apply_checked(old_record, new_record, moves);
+  return error == HA_ERR_RECORD_IS_THE_SAME ? apply_if_other(old_record, new_record, old_key) : error;
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {

@@ -397,6 +397,13 @@ inline void RowReader::clear_variable(const RowCodec::VariableColumn &column, uc
   }
 }
 
+void RowReader::store_unread(const RowCodec::VariableColumn &column, uchar *record) const {
+  const uchar *const nowhere = &UNREAD_BLOB;
+  uchar *const to = record + column.record_offset;
+  memset(to, 0, column.size);
+  memcpy(to + column.size, &nowhere, sizeof(nowhere));
+}
+
 bool RowReader::read(Slice key, Slice value, uchar *record, bool may_lack_rest) {
   const uchar *from = value.data, *const end = value.data + value.size;
   ulonglong version;
@@ -450,7 +457,7 @@ bool RowReader::read_rest(const uchar *from, const uchar *end, uchar *record) {
     if (apart.variable == MAX_KEY || !wanted_[apart.variable]) continue;
     const RowCodec::VariableColumn &column = codec_.variable_[apart.variable];
     if (lacked_rest_)
-      clear_variable(column, record);
+      store_unread(column, record);
     else if (!store_variable(column, bytes, apart.size, record))
       return false;
   }

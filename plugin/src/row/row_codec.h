@@ -43,6 +43,10 @@ class RowCodec {
   bool can_keep(const std::vector<ColumnApart> &columns) const;
   /* The value of a column that stands apart, in a record. */
   Slice value_of(const ColumnApart &column, const uchar *record) const;
+  /* Whether the record has none: as UNREAD_BLOB says. */
+  bool is_unread(const ColumnApart &column, const uchar *record) const {
+    return value_of(column, record).data == &UNREAD_BLOB;
+  }
   /* The field's number. */
   uint field_of(const ColumnApart &column) const { return variable_[column.variable].field_index; }
   /* Whether BLOBs of so many bytes and more are in `record`, apart from `columns`. */
@@ -126,7 +130,7 @@ class RowReader {
     Fills the chosen columns of `record` and all of its NULL bits. `key` is the row's key in the
     primary family. BLOB pointers go into this reader's memory and live until its next read().
     With `may_lack_rest` the value may be the first part of a row in two: columns in the second are then
-    empty. false: damaged bytes, or a layout version that is not known (RowCodec::unknown_layout).
+    UNREAD_BLOB. false: damaged bytes, or a layout version that is not known (RowCodec::unknown_layout).
   */
   bool read(Slice key, Slice value, uchar *record, bool may_lack_rest = false);
   /* The columns in the second part of the last row, in their order there; for a reader of all columns. */
@@ -149,6 +153,7 @@ class RowReader {
   bool read_key_columns(Slice key, uchar *record) const;
   void clear_fixed(uchar *record) const;
   void clear_variable(const RowCodec::VariableColumn &column, uchar *record) const;
+  void store_unread(const RowCodec::VariableColumn &column, uchar *record) const;
   bool store_variable(const RowCodec::VariableColumn &column, const uchar *bytes, size_t size, uchar *record);
   void reserve_blobs(size_t size);
 

@@ -18,6 +18,10 @@ constexpr ulonglong PARTS_LAYOUT = 0;
 constexpr uchar PARTS_FORM = 1;
 constexpr size_t PARTS_HEAD_SIZE = 2;
 
+/* A BLOB in a record points here, with no length, while the row was read without it and nobody has given it
+   bytes: an UPDATE may name a column and leave it (IGNORE in place of a value). */
+inline const uchar UNREAD_BLOB = 0;
+
 /* A column with its bytes in the second part. */
 struct ColumnApart {
   uint variable; /* its place among the variable columns; MAX_KEY: the table has it no more */

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cache::CachePriority;
 use crate::error::{Error, Result};
+use crate::format::value_pointer::ValuePointer;
 use crate::options::{FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::store::Store;
@@ -35,16 +36,16 @@ impl Store {
 
     /// Writes a value to a value file but for its `first` part, and gives it to the cache with this priority.
     ///
-    /// Errors: I/O, disk full; the store takes no changes.
+    /// Errors: I/O, disk full; the store takes no changes; the rest seems to be the one at `unless_at`.
     pub(crate) fn write_value(
         &self,
-        family: &Family,
-        key: &[u8],
+        (family, key): (&Family, &[u8]),
         (first, rest): (&[u8], Pieces<'_>),
+        unless_at: Option<ValuePointer>,
         priority: CachePriority,
     ) -> Result<WrittenValue> {
         let (values, compression) = (self.versions.values(), family.options().compression);
-        let value = NewValue { family: family.id(), key, first, rest, compression };
+        let value = NewValue { family: family.id(), key, first, rest, compression, unless_at };
         let mut begins = false;
         let written = values.write(&value, priority, || {
             begins = true;

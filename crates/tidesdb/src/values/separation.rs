@@ -141,7 +141,7 @@ impl<'a> Separation<'a> {
     ) -> Result<Option<Vec<u8>>> {
         let Some(inline) = inline_part(self.threshold, value.len(), first_part) else { return Ok(None) };
         let (first, rest) = value.split_at(inline);
-        let value = NewValue { family, key, first, rest, compression: self.compression };
+        let value = NewValue { family, key, first, rest, compression: self.compression, unless_at: None };
         let WrittenValue { pointer, file } = self.write(&value, moved)?;
         note("values: moved out of entries");
         moved.holds.add(file);

@@ -86,6 +86,8 @@ pub struct NewValue<'a> {
     /// The part for the file.
     pub rest: Pieces<'a>,
     pub compression: Compression,
+    /// Not where the rest seems to be the one of this pointer.
+    pub unless_at: Option<ValuePointer>,
 }
 
 /// A value in a file.
@@ -109,16 +111,34 @@ pub(super) struct NewRecord<'a> {
 impl<'a> NewRecord<'a> {
     /// Packs a value.
     ///
-    /// Errors: it is too long.
+    /// Errors: it is too long; it seems to be one that is there.
     pub(super) fn new(value: &NewValue<'a>) -> Result<NewRecord<'a>> {
-        let &NewValue { family, key, first, rest, compression } = value;
+        let &NewValue { family, key, first, rest, compression, unless_at } = value;
         let raw_len = rest.len();
         let packed = Packed::of(rest, compression);
         let stored_len: usize = packed.parts().iter().map(|part| part.len()).sum();
         let (Ok(stored_len), Ok(raw_len)) = (u32::try_from(stored_len), u32::try_from(raw_len)) else {
             return Err(Error::InvalidArgument(format!("a value of {raw_len} bytes is too long")));
         };
-        Ok(NewRecord { family, key, first, packed, stored_len, raw_len })
+        let record = NewRecord { family, key, first, packed, stored_len, raw_len };
+        match unless_at.is_some_and(|other| record.seems_to_be(&other)) {
+            true => Err(Error::Unchanged),
+            false => Ok(record),
+        }
+    }
+
+    /// True for a value of the other's lengths and checksum.
+    fn seems_to_be(&self, other: &ValuePointer) -> bool {
+        let (stored_len, raw_len) = (u64::from(self.stored_len), u64::from(self.raw_len));
+        if mutant::is(Mutant::SameLengthUnchanged) && raw_len == other.raw_len {
+            return true;
+        }
+        stored_len == other.stored_len && raw_len == other.raw_len && self.crc() == other.crc
+    }
+
+    /// Of the bytes as stored.
+    fn crc(&self) -> u32 {
+        self.packed.parts().iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part))
     }
 
     /// Bytes of the record.
@@ -135,7 +155,7 @@ impl<'a> NewRecord<'a> {
         let parts = self.packed.parts();
         let body: Vec<&[u8]> = parts.iter().copied().chain([key]).collect();
         write_record(file, offset, &header.encode(&body), &body)?;
-        let crc = parts.iter().fold(checksum::crc(b""), |crc, part| checksum::extend(crc, part));
+        let crc = self.crc();
         let (stored_len, raw_len) = (stored_len.into(), raw_len.into());
         let mut pointer = Vec::with_capacity(self.first.len() + 32);
         let at = ValuePointer { file: number, offset, stored_len, raw_len, crc, kept: false };
@@ -233,7 +253,7 @@ impl ValueFiles {
     /// its number. Others that need a place wait for it. The value goes to the cache, too, with this priority: a read past the
     /// page cache would wait until the system has written it.
     ///
-    /// Errors: I/O, disk full. Nothing refers to what was written then.
+    /// Errors: I/O, disk full; nothing refers to what was written then. See [`NewValue::unless_at`].
     pub fn write(
         &self,
         value: &NewValue<'_>,

@@ -432,3 +432,39 @@ fn the_rest_of_an_expired_version_stays_for_one_that_lives_on() {
         assert!(found == Some(whole(n + 100, n, 20_000)), "{n}");
     }
 }
+
+#[test]
+fn a_value_that_the_key_has_is_not_written_again() {
+    let disk = FaultyDisk::new(1);
+    let (db, family) = new_store(&disk, &options(SyncMode::None));
+    put_in_parts(&db, &family, 1, &whole(1, 1, 3000));
+    let written = db.stats().value_bytes_written;
+
+    let mut txn = begin(&db);
+    let (_, place) = read(&db, &mut txn, &family, 1, ReadParts::FirstAndPlace);
+    let mut write = |rest: &[u8], unless_at: &[u8]| {
+        let pieces = [rest];
+        let (key, kind) = (&key(1)[..], ChangeKind::Put(&first(1)));
+        let change = Change { family: &family, key, kind, lock: true, count_unchanged: true, expiry: 0 };
+        let long = LongValue {
+            pieces: &pieces,
+            first_part: FIRST,
+            unless_at: Some(unless_at),
+            ..LongValue::default()
+        };
+        txn.write_long(&[change], Some(long)).map_err(|(_, error)| error)
+    };
+    assert!(matches!(write(&value(1, 3000), &place), Err(Error::Unchanged)));
+    assert!(matches!(write(&value(1, 3000), &place[1..]), Err(Error::InvalidArgument(_))));
+    assert_eq!(db.stats().value_bytes_written, written);
+    // Of the same length; longer; too short for a value file.
+    for other in [value(2, 3000), value(1, 3001), value(1, 10)] {
+        write(&other, &place).expect("writes");
+    }
+    write(&value(2, 3000), &place).expect("writes");
+    txn.commit().expect("commits");
+    assert!(db.stats().value_bytes_written > written);
+
+    let (found, _) = read(&db, &mut begin(&db), &family, 1, ReadParts::Both);
+    assert_eq!(found, whole(1, 2, 3000));
+}

@@ -163,6 +163,9 @@ pub struct LongValue<'a> {
     /// The rest stays as it is: the change's own bytes after the first part are the [place](crate::txn::cursor::Cursor::rest_place)
     /// that a read of this version had. [`Error::Conflict`](crate::Error::Conflict) when the key has another version by now.
     pub keeps_rest: bool,
+    /// The place of the rest of the value that the key has. [`Error::Unchanged`](crate::Error::Unchanged) when the new rest has
+    /// that one's lengths and checksum: no read tells, and nearly always it has the same bytes.
+    pub unless_at: Option<&'a [u8]>,
 }
 
 /// The parameters of a point read.

@@ -102,6 +102,7 @@ struct ChangeValue<'a> {
     /// See [`LongValue`].
     first_part: usize,
     keeps_rest: bool,
+    unless_at: Option<&'a [u8]>,
 }
 
 impl<'a> ChangeValue<'a> {
@@ -109,7 +110,8 @@ impl<'a> ChangeValue<'a> {
     fn of(changes: &[Change<'a>], long: Option<LongValue<'a>>, index: usize) -> ChangeValue<'a> {
         let long = long.filter(|long| long.change == index).unwrap_or_default();
         let bytes = Pieces::new(changes[index].kind.value(), long.pieces);
-        ChangeValue { bytes, first_part: long.first_part, keeps_rest: long.keeps_rest }
+        let LongValue { first_part, keeps_rest, unless_at, .. } = long;
+        ChangeValue { bytes, first_part, keeps_rest, unless_at }
     }
 
     fn len(&self) -> usize {
@@ -355,6 +357,11 @@ impl Transaction {
         kind: Kind,
         value: &ChangeValue<'_>,
     ) -> Result<Option<WrittenValue>> {
+        let unless_at = value.unless_at.map(|place| {
+            let no_place = || Error::InvalidArgument("the place of a value to compare with is none".into());
+            ValuePointer::decode_place(place).ok_or_else(no_place)
+        });
+        let unless_at = unless_at.transpose()?;
         let inline = self.store.inline_part(change.family, kind, value.len(), value.first_part);
         let Some(inline) = inline else { return Ok(None) };
         check_value_len(value.len())?;
@@ -362,7 +369,7 @@ impl Transaction {
         let is_insert = matches!(change.kind, ChangeKind::Insert(_));
         let priority = if is_insert { CachePriority::NoEvict } else { CachePriority::Low };
         let parts = value.bytes.split_at(inline);
-        self.store.write_value(change.family, change.key, parts, priority).map(Some)
+        self.store.write_value((change.family, change.key), parts, unless_at, priority).map(Some)
     }
 
     /// The first part with the pointer of the key's newest version, which the caller has read, and a hold on the file. False: no
