@@ -411,7 +411,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                     bool may_be_same);
 
   /* open.cc */
-  bool lacks_blobs_in_entries() const;
+  bool needs_no_blobs() const;
 
   /* unique_lookups.cc */
   int decide_unique_lookups();
@@ -500,8 +500,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* Of each index: its columns, and those that its virtual columns are computed from. */
   std::vector<MY_BITMAP> index_columns_;
   std::vector<my_bitmap_map> index_columns_memory_;
-  bool entries_lack_blobs_ =
-      false; /* no index has a BLOB, nor a virtual column, and the table has none of these */
+  bool nothing_needs_blobs_ = false;      /* of its row: no entry, no computed column */
   std::vector<uint> server_checked_keys_; /* UNIQUE over long columns and WITHOUT OVERLAPS */
   bool checks_all_keys_ = false;          /* the server checks none of these */
   uint partition_number_ = MY_BIT_NONE;   /* once it was asked for */

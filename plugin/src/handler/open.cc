@@ -146,7 +146,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
   row_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
   if (!row_reader_) return HA_ERR_OUT_OF_MEM;
 
-  entries_lack_blobs_ = lacks_blobs_in_entries();
+  nothing_needs_blobs_ = needs_no_blobs();
   ref_length = has_primary_key() ? primary_codec_->ref_length() : static_cast<uint>(HIDDEN_KEY_SIZE);
   key_used_on_scan = table_share->primary_key;
   cursors_.scans.resize(keys + 1);
@@ -157,8 +157,8 @@ int ha_tidesdb::open(const char *name, int, uint) {
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
-/* Neither entries nor computed columns need a BLOB of their row. */
-bool ha_tidesdb::lacks_blobs_in_entries() const {
+/* Neither entries nor computed columns need a BLOB of their row. (The server names what defaults read.) */
+bool ha_tidesdb::needs_no_blobs() const {
   for (uint i = 0; i < table_share->fields; i++)
     if (!table->field[i]->stored_in_db()) return false;
   for (uint i = 0; i < table_share->keys; i++) {

@@ -111,41 +111,6 @@ int ha_tidesdb::choose_columns() {
   return 0;
 }
 
-/* Whether neither the server nor the handler wants a BLOB of the rows to be read. */
-bool ha_tidesdb::may_lack_blobs() const {
-  if (!row_codec_->has_blobs() || checksums_ || (scan_.whole_rows && !entries_lack_blobs_)) return false;
-  const auto count_in = [this](const MY_BITMAP *columns) {
-    const uint *const blobs = table_share->blob_field;
-    return std::count_if(blobs, blobs + table_share->blob_fields,
-                         [columns](uint field) { return bitmap_is_set(columns, field); });
-  };
-  if (count_in(table->read_set) != 0) return false;
-  if (!changes_rows_) return true;
-  /* The row is written anew. Its second part stays, and so does the row; or all BLOBs are others. */
-  const int command = thd_sql_command(ha_thd());
-  const bool changes_in_place = command == SQLCOM_UPDATE || command == SQLCOM_UPDATE_MULTI;
-  if (!changes_in_place && command != SQLCOM_DELETE && command != SQLCOM_DELETE_MULTI) return false;
-  if (table->versioned() || table_share->period.name.str) return false;
-  const auto changed = count_in(table->write_set);
-  if (changed != 0 && (!changes_in_place || changed != table_share->blob_fields)) return false;
-  if (!changes_in_place) return true;
-  const bool changes_partition =
-      table->part_info && bitmap_is_overlapping(&table->part_info->full_part_field_set, table->write_set);
-  const bool changes_key =
-      has_primary_key() && bitmap_is_overlapping(&index_columns_[table_share->primary_key], table->write_set);
-  return (changed != 0 || row_codec_->keeps_all_rests()) && !changes_partition && !changes_key;
-}
-
-/* The row that was read, for an update of it. */
-void ha_tidesdb::note_parts(const RowReader &reader, Slice primary_key, Slice place) {
-  if (!changes_rows_ || !row_codec_->has_blobs()) return;
-  lacked_rests_ = lacked_rests_ || reader.lacked_rest();
-  last_row_.key.assign(primary_key);
-  last_row_.place.assign(place);
-  last_row_.apart = reader.columns_apart();
-  last_row_.lacked_rest = reader.lacked_rest();
-}
-
 int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   const bool rows = scans_rows();
   if (const int status = cursor_of(scan_.index, &scan_.cursor)) return status;
