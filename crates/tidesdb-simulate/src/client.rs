@@ -317,6 +317,20 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// These parts of a row, read under its lock, and the place of its rest; that is empty where the value is in one.
+    fn locked_parts(
+        &self,
+        txn: &mut Transaction,
+        family: &Arc<Family>,
+        place: &Place,
+        parts: ReadParts,
+    ) -> Result<(Vec<u8>, Vec<u8>), Failed> {
+        let mut cursor = self.world.db.cursor(family);
+        let read = PointRead { parts, ..PointRead::of(ReadMode::Exclusive) };
+        let value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
+        Ok((value, cursor.found_rest_place().to_vec()))
+    }
+
     /// Another first part for a locked row whose value is in two, else another row.
     fn write_first(
         &mut self,
@@ -325,14 +339,8 @@ impl<'a> Client<'a> {
         place: Place,
         row: Row,
     ) -> Result<(), Failed> {
-        let mut cursor = self.world.db.cursor(family);
-        let mut read = |parts| -> Result<(Vec<u8>, Vec<u8>), Failed> {
-            let read = PointRead { parts, ..PointRead::of(ReadMode::Exclusive) };
-            let value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
-            Ok((value, cursor.found_rest_place().to_vec()))
-        };
-        let (first, at) = read(ReadParts::FirstAndPlace)?;
-        let (whole, also_at) = read(ReadParts::BothAndPlace)?;
+        let (first, at) = self.locked_parts(txn, family, &place, ReadParts::FirstAndPlace)?;
+        let (whole, also_at) = self.locked_parts(txn, family, &place, ReadParts::BothAndPlace)?;
         // Others change the row of an optimistic transaction.
         if !whole.starts_with(&first) && !self.options.optimistic {
             return Err(Failed::Wrong(format!("the first part of {:?} is not its value's", place.1)));
@@ -360,10 +368,7 @@ impl<'a> Client<'a> {
         place: Place,
         row: Row,
     ) -> Result<(), Failed> {
-        let mut cursor = self.world.db.cursor(family);
-        let read = PointRead { parts: ReadParts::BothAndPlace, ..PointRead::of(ReadMode::Exclusive) };
-        let mut value = cursor.get(txn, &place.1, read)?.unwrap_or_default().to_vec();
-        let at = cursor.found_rest_place().to_vec();
+        let (mut value, at) = self.locked_parts(txn, family, &place, ReadParts::BothAndPlace)?;
         if at.is_empty() {
             return self.change(txn, family, place, Some(row), Kind::Put, true);
         }

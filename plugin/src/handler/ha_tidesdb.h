@@ -336,7 +336,6 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* write.cc */
   void encode_primary(const uchar *record, ByteBuffer *key);
-  bool is_same_row(const uchar *old_record, const uchar *new_record, bool *unread) const;
   int next_row_number();
   /* The row with this key changes: for an ALTER that builds indexes meanwhile. */
   void log_change(Slice primary_key);
@@ -387,11 +386,12 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
                    const uchar *new_record, Slice row_key, Slice search) override;
 
   /* scan.cc */
-  bool may_lack_blobs() const;
-  void note_parts(const tidesdb::RowReader &reader, Slice primary_key, Slice place);
   int read_whole_row(Slice primary_key, uchar *buf);
 
-  /* write.cc */
+  /* rows_in_parts.cc */
+  bool may_lack_blobs() const;
+  void note_parts(const tidesdb::RowReader &reader, Slice primary_key, Slice place);
+  bool is_same_row(const uchar *old_record, const uchar *new_record, bool *unread) const;
   size_t second_part_threshold() const;
   bool was_read_last(Slice primary_key) const {
     return !last_row_.key.empty() && tidesdb::same_bytes(last_row_.key.slice(), primary_key);

@@ -26,6 +26,13 @@ bool updates_one_table(THD *thd) {
   return thd_sql_command(thd) == SQLCOM_UPDATE && !thd->lex->all_selects_list->next_select_in_list();
 }
 
+/* Whether the row was read without this BLOB, and nobody has given it bytes since; `to`: the record's
+   distance from record[0]. */
+bool is_unread(const Field *field, my_ptrdiff_t to) {
+  return field->flags & BLOB_FLAG &&
+         static_cast<const Field_blob *>(field)->get_ptr(field->ptr + to) == &UNREAD_BLOB;
+}
+
 }  // namespace
 
 /* Whether neither the server nor the handler wants a BLOB of the rows to be read. */
@@ -62,17 +69,6 @@ void ha_tidesdb::note_parts(const RowReader &reader, Slice primary_key, Slice pl
   last_row_.apart = reader.columns_apart();
   last_row_.lacked_rest = reader.lacked_rest();
 }
-
-namespace {
-
-/* Whether the row was read without this BLOB, and nobody has given it bytes since; `to`: the record's
-   distance from record[0]. */
-bool is_unread(const Field *field, my_ptrdiff_t to) {
-  return field->flags & BLOB_FLAG &&
-         static_cast<const Field_blob *>(field)->get_ptr(field->ptr + to) == &UNREAD_BLOB;
-}
-
-}  // namespace
 
 /*
   Every stored column has the same value in both records; with `unread`, values in place of those that the row

@@ -14,7 +14,6 @@
 #include <algorithm>
 
 #include "log.h"
-#include "partition_info.h"
 #include "sql_class.h"
 
 using namespace tidesdb;

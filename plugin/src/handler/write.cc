@@ -11,7 +11,6 @@
 */
 #include "handler/ha_tidesdb.h"
 
-#include "log.h"
 #include "sql_class.h"
 
 #include "cluster/local_changes.h"

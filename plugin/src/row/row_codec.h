@@ -47,8 +47,6 @@ class RowCodec {
   bool is_unread(const ColumnApart &column, const uchar *record) const {
     return value_of(column, record).data == &UNREAD_BLOB;
   }
-  /* The field's number. */
-  uint field_of(const ColumnApart &column) const { return variable_[column.variable].field_index; }
   /* Whether BLOBs of so many bytes and more are in `record`, apart from `columns`. */
   bool has_other_long_blobs(const uchar *record, size_t threshold,
                             const std::vector<ColumnApart> &columns) const;
