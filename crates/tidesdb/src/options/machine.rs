@@ -27,19 +27,24 @@ fn limit_in(root: &Path) -> Option<u64> {
 pub struct ProcessMemory {
     /// The most that it may have now, in bytes. `None`: there is no limit.
     pub limit: fn() -> Option<u64>,
-    /// Bytes that it has now.
-    pub resident: fn() -> u64,
+    /// Bytes that it has now, without the pages of its program and other files: the kernel takes those back itself.
+    pub held: fn() -> u64,
 }
 
 impl ProcessMemory {
     /// This process, and the limit of its control groups.
     pub fn of_this_one() -> ProcessMemory {
-        ProcessMemory { limit: memory_limit, resident: || resident_in(Path::new("/")).unwrap_or(0) }
+        ProcessMemory { limit: memory_limit, held: || held_in(Path::new("/")).unwrap_or(0) }
     }
 }
 
-fn resident_in(root: &Path) -> Option<u64> {
-    kilobytes(&fs::read_to_string(root.join("proc/self/status")).ok()?, "VmRSS:")
+fn held_in(root: &Path) -> Option<u64> {
+    let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
+    // Linux tells the parts from 4.5 on.
+    match (kilobytes(&status, "RssAnon:"), kilobytes(&status, "RssShmem:")) {
+        (Some(anonymous), Some(shared)) => Some(anonymous + shared),
+        _ => kilobytes(&status, "VmRSS:"),
+    }
 }
 
 fn machine_memory(root: &Path) -> Option<u64> {
@@ -137,10 +142,13 @@ mod tests {
 
     #[test]
     fn this_process_tells_its_memory() {
-        let resident = resident_in(Path::new("/")).expect("Linux tells");
-        assert!((1 << 20..1 << 40).contains(&resident), "{resident}");
-        let status = root(&[("proc/self/status", "Name:\tmariadbd\nVmHWM:\t  99 kB\nVmRSS:\t  1234 kB\n")]);
-        assert_eq!(resident_in(status.path()), Some(1234 * 1024));
+        let held = held_in(Path::new("/")).expect("Linux tells");
+        assert!((1 << 14..1 << 40).contains(&held), "{held}");
+        let older = "Name:\tmariadbd\nVmHWM:\t  99 kB\nVmRSS:\t  1234 kB\n";
+        let parts = "RssAnon:\t  1000 kB\nRssFile:\t  200 kB\nRssShmem:\t  34 kB\n";
+        let held_with = |status: &str| held_in(root(&[("proc/self/status", status)]).path());
+        assert_eq!(held_with(older), Some(1234 * 1024));
+        assert_eq!(held_with(&(older.to_string() + parts)), Some(1034 * 1024));
     }
 
     #[test]

@@ -19,10 +19,9 @@ const IDLE: u32 = if cfg!(simulation) { 4 } else { 50 };
 /// Measurements for one look at the limit of the process.
 const LIMIT_LOOKS: u32 = 10;
 
-/// The process leaves this part of its limit free, for the page cache and the kernel's memory for it: a sixth, at
-/// least [`LEAST_RESERVE`]. Measured in November 2026: a process of 469 MB in 512 kept its program in memory; with a
-/// twelfth one of 768 had 742 at its peak.
-const RESERVE_SHARE: u64 = 6;
+/// The process leaves this part of its limit free, for its program, the page cache and the kernel's memory for it: an
+/// eighth, at least [`LEAST_RESERVE`].
+const RESERVE_SHARE: u64 = 8;
 const LEAST_RESERVE: u64 = 32 << 20;
 
 /// The controller.
@@ -91,13 +90,13 @@ impl ProcessWatch {
             self.limit = (process.limit)();
         }
         self.looks = self.looks.wrapping_add(1);
-        self.limit.map_or(u64::MAX, |limit| left_by_process(limit, (process.resident)(), cache))
+        self.limit.map_or(u64::MAX, |limit| left_by_process(limit, (process.held)(), cache))
     }
 }
 
-fn left_by_process(limit: u64, resident: u64, cache: u64) -> u64 {
+fn left_by_process(limit: u64, held: u64, cache: u64) -> u64 {
     let reserve = (limit / RESERVE_SHARE).max(LEAST_RESERVE);
-    limit.saturating_sub(reserve + resident.saturating_sub(cache))
+    limit.saturating_sub(reserve + held.saturating_sub(cache))
 }
 
 #[cfg(test)]
@@ -152,22 +151,22 @@ mod tests {
 
     #[test]
     fn the_rest_of_the_process_takes_from_the_cache() {
-        let left = |limit, resident| left_by_process(limit * MB, resident * MB, 200 * MB);
-        assert_eq!(left(768, 350), (768 - 128 - 150) * MB);
+        let left = |limit, held| left_by_process(limit * MB, held * MB, 200 * MB);
+        assert_eq!(left(768, 350), (768 - 96 - 150) * MB);
         assert_eq!(left(150, 300), (150 - 32 - 100) * MB, "the least reserve");
         assert_eq!(left(256, 900), 0);
-        assert_eq!(left(768, 0), (768 - 128) * MB, "a count that lags");
+        assert_eq!(left(768, 0), (768 - 96) * MB, "a count that lags");
     }
 
     #[test]
     fn another_limit_holds_after_a_second() {
-        let with = |limit| ProcessMemory { limit, resident: || 350 * MB };
+        let with = |limit| ProcessMemory { limit, held: || 350 * MB };
         let mut watch = ProcessWatch::default();
-        assert_eq!(watch.left(&with(|| Some(768 * MB)), 200 * MB), (768 - 128 - 150) * MB);
+        assert_eq!(watch.left(&with(|| Some(768 * MB)), 200 * MB), (768 - 96 - 150) * MB);
         for _ in 1..LIMIT_LOOKS {
-            assert_eq!(watch.left(&with(|| Some(384 * MB)), 200 * MB), (768 - 128 - 150) * MB);
+            assert_eq!(watch.left(&with(|| Some(384 * MB)), 200 * MB), (768 - 96 - 150) * MB);
         }
-        assert_eq!(watch.left(&with(|| Some(384 * MB)), 200 * MB), (384 - 64 - 150) * MB);
+        assert_eq!(watch.left(&with(|| Some(384 * MB)), 200 * MB), (384 - 48 - 150) * MB);
         assert!(
             (0..LIMIT_LOOKS).any(|_| watch.left(&with(|| None), 0) == u64::MAX),
             "there is none any more"

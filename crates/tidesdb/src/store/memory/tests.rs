@@ -164,7 +164,7 @@ fn a_cache_that_grows_has_what_others_leave_and_gives_it_back_at_once() {
 
 #[test]
 fn a_cache_that_grows_gives_way_to_large_rows_and_to_the_rest_of_the_process() {
-    let process = ProcessMemory { limit: || Some(128 * MB), resident: || 60 * MB };
+    let process = ProcessMemory { limit: || Some(128 * MB), held: || 60 * MB };
     let db = open(Options { process: Some(process), ..growing() });
     let store = db.store();
     let capacity = || store.cache.capacity() as u64;
