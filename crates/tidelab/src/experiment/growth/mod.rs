@@ -85,6 +85,8 @@ struct Clients {
 #[serde(deny_unknown_fields)]
 struct Tables {
     counts: Vec<u32>,
+    /// In place of the other parts' limit: the server has memory for each open table.
+    memory_limit_mb: Option<u64>,
     workload: Workload,
     /// Of all tables together.
     rows: u64,
@@ -150,7 +152,11 @@ impl Options {
     }
 
     fn limit_mb(&self, part: Part) -> u64 {
-        let own = self.clients.as_ref().filter(|_| part == Part::Clients).and_then(|c| c.memory_limit_mb);
+        let own = match part {
+            Part::Clients => self.clients.as_ref().and_then(|clients| clients.memory_limit_mb),
+            Part::Tables => self.tables.as_ref().and_then(|tables| tables.memory_limit_mb),
+            Part::Rows | Part::Overwrites | Part::Snapshot => None,
+        };
         own.unwrap_or(self.memory_limit_mb)
     }
 

@@ -219,7 +219,12 @@ impl Conductor<'_> {
         let peak = Peak::begin(server.pid());
         let script = format!("oltp_{workload}");
         let what = format!("sysbench {workload} on {engine}");
-        let extra = Extra { options: &["--rand-type=uniform".to_string()], log: None };
+        let mut options = vec!["--rand-type=uniform".to_string()];
+        if id.label(super::PART) == Part::Tables.name() {
+            // Each client would prepare nine statements for each table.
+            options.push("--db-ps-mode=disable".to_string());
+        }
+        let extra = Extra { options: &options, log: None };
         let ran = self.sysbench(load, server).run_with(on.target(&script), &what, seed, extra, |_| {})?;
         let report = &ran.report;
         let transactions = report.measured.transactions as f64;
