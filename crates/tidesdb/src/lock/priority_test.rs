@@ -254,6 +254,61 @@ fn a_granted_conversion_with_priority_is_reported_to_those_that_wait() {
 }
 
 #[test]
+fn a_granted_conversion_at_a_key_is_reported_to_those_that_wait() {
+    check(
+        "t7 priority
+         t8 priority
+         t9 priority
+         t8 lock a S
+         t7 lock a X
+         t9 lock a S
+         t8 lock a X
+         heard
+         t8 unlock_all
+         t7 unlock_all
+         t9 unlock_all",
+        expect![[r#"
+            t7 priority
+            t8 priority
+            t9 priority
+            t8 lock a S: new
+            t7 lock a X: waits
+            t9 lock a S: waits
+            t8 lock a X: new
+            heard: ["t7 for [800]", "t9 for [700]", "t9 goes on for [800]"]
+            t8 unlock_all
+                t7: new
+            t7 unlock_all
+                t9: new
+            t9 unlock_all
+        "#]],
+    );
+}
+
+#[test]
+fn an_applier_goes_after_priority_also_if_it_waits_for_its_gap_lock() {
+    check(
+        "t2 applier
+         t2 range a c
+         t9 priority
+         t9 lock b X
+         t2 lock b X
+         t2 unlock_all
+         t9 unlock_all",
+        expect![[r#"
+            t2 applier
+            t2 range a c: free
+            t9 priority
+            t9 lock b X: waits
+            t2 lock b X: DEADLOCK
+            t2 unlock_all
+                t9: new
+            t9 unlock_all
+        "#]],
+    );
+}
+
+#[test]
 fn a_range_waits_for_priority_also_if_its_owner_holds_locks() {
     check(
         "t1 range a c
@@ -297,28 +352,44 @@ fn a_range_waits_for_priority_also_if_its_owner_holds_locks() {
 #[test]
 fn a_range_waits_for_each_owner_with_priority() {
     check(
-        "t1 range a e
+        "t1 range a c
+         t4 lock d X
          t8 priority
          t9 priority
          t8 lock b X
          t9 lock d X
          t2 lock z S
          t2 range a f
+         show
          t1 unlock_all
          t8 unlock_all
+         show
+         t4 unlock_all
          t9 unlock_all",
         expect![[r#"
-            t1 range a e: free
+            t1 range a c: free
+            t4 lock d X: new
             t8 priority
             t9 priority
             t8 lock b X: waits
             t9 lock d X: waits
             t2 lock z S: new
             t2 range a f: waits
+            show
+            1/table  t1:IS t4:IX t8:IX t9:IX t2:IS
+            1/[a,c) t1
+            1/b      | t8:X t2:GAP
+            1/d      t4:X | t9:X
+            1/z      t2:S
             t1 unlock_all
                 t8: new
-                t9: new
             t8 unlock_all
+            show
+            1/table  t2:IS t4:IX t9:IX
+            1/d      t4:X | t9:X t2:GAP
+            1/z      t2:S
+            t4 unlock_all
+                t9: new
             t9 unlock_all
                 t2: free
         "#]],
@@ -359,34 +430,41 @@ fn a_gap_is_cut_at_keys_wanted_with_priority() {
          t9 priority
          t9 lock b X
          t3 lock d X
+         t8 priority
+         t8 lock d X
          t3 gap d a f
          t4 lock a X
          t4 gap a . .
          t4 lock x S
          show
          t1 unlock_all
+         t3 unlock_all
          heard",
         expect![[r#"
             t1 range b c: free
             t9 priority
             t9 lock b X: waits
             t3 lock d X: new
+            t8 priority
+            t8 lock d X: waits
             t3 gap d a f
             t4 lock a X: new
             t4 gap a . .
             t4 lock x S: new
             show
-            1/table  t1:IS t9:IX t3:IX t4:IX
+            1/table  t1:IS t9:IX t3:IX t8:IX t4:IX
             1/[,b) t4
             1/a      t4:X
             1/[b,c) t1
             1/b      | t9:X
             1/[b\x00,f) t3
-            1/d      t3:X
+            1/d      t3:X | t8:X
             1/x      t4:S
             t1 unlock_all
                 t9: new
-            heard: ["t9 for [100]", "t9 ended"]
+            t3 unlock_all
+                t8: new
+            heard: ["t9 for [100]", "t8 for [300]", "t9 ended", "t8 ended"]
         "#]],
     );
 }
