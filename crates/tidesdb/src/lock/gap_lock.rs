@@ -13,6 +13,7 @@ use super::wait::{grant_waiters, Looks, Waits, Wakes, Wanted};
 use super::{Policy, Range};
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
+use crate::sync::stage;
 use crate::types::FamilyId;
 
 /// How many gap locks may overtake one waiting exclusive lock before the next one must queue. Only owners
@@ -69,6 +70,7 @@ impl LockManager {
             }
             holdings = owner.holdings.lock();
         }
+        stage("stage: range not yet published");
         publish(&mut holdings, at, owner, from, to);
         drop(holdings);
         let settled = self.settle(owner, &locks, from, to, policy);

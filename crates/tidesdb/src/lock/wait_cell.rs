@@ -124,7 +124,7 @@ impl WaitCell {
             if state.killed {
                 return Woken::Killed;
             }
-            if state.look_again {
+            if state.look_again && !mutant::is(Mutant::NewBlockerUnreported) {
                 state.look_again = false;
                 #[cfg(all(test, not(loom)))]
                 {
