@@ -191,6 +191,10 @@ typedef struct tidesdb_wait_observer {
   /* A deadlock, before its victim and the others go on: their statements are still those that wait. From the
    * thread whose wait closed the circle. NULL: nobody is told. */
   void (*deadlock)(void *context, const tidesdb_deadlock *deadlock);
+  /* Transactions that came into the way of `waiter`, one with TIDESDB_TXN_PRIORITY, since the last report of its wait.
+   * Only new ones; from the thread that waits, between wait_begins and wait_ends. The lock timeout goes on meanwhile.
+   * NULL: nobody is told. */
+  void (*wait_goes_on)(void *context, void *waiter, void *const *holders, size_t holder_count);
 } tidesdb_wait_observer;
 
 typedef struct tidesdb_options {
@@ -435,7 +439,12 @@ enum {
   TIDESDB_TXN_ORDERED_WAITS = 8,  /* a replica's applier: conflicts wait and are reported */
   /* reads see what has expired and is there still; checks for duplicates do not */
   TIDESDB_TXN_SEES_EXPIRED = 16,
-  TIDESDB_TXN_OLDEST_VIEW = 32    /* sees as expired only what has expired for every view: for building an index */
+  TIDESDB_TXN_OLDEST_VIEW = 32,   /* sees as expired only what has expired for every view: for building an index */
+  /* An applier of a cluster. Its lock requests precede those that wait without this flag. It is no victim of a deadlock
+     with a transaction without the flag. No bound on locks applies to it, and it puts no intents. It still waits for
+     the locks of others: the observer's wait_begins and wait_goes_on name them, and the caller has these transactions
+     rolled back (tidesdb_txn_kill() ends their waits only). Its lock timeout applies. */
+  TIDESDB_TXN_PRIORITY = 64
 };
 
 /* A transaction object lives as long as a connection and is begun and ended many times. */

@@ -35,7 +35,7 @@ fn structs_agree_with_the_header() {
         rust,
         "tidesdb_wait_observer",
         WaitObserverC,
-        [context, wait_begins, wait_ends, gaps_conflict, deadlock]
+        [context, wait_begins, wait_ends, gaps_conflict, deadlock, wait_goes_on]
     );
     check!(c, rust, "tidesdb_deadlock_wait", DeadlockWaitC, [cookie, written, waited_us, wants, in_the_way]);
     check!(c, rust, "tidesdb_deadlock", DeadlockC, [waits, wait_count, victim, reason]);

@@ -25,23 +25,25 @@ pub struct DeadlockC {
     pub(crate) reason: u8,
 }
 
+/// Told of a wait and of those in its way.
+type WaitOfC = unsafe extern "C" fn(
+    context: *mut c_void,
+    waiter: *mut c_void,
+    holders: *const *mut c_void,
+    holder_count: usize,
+);
+
 /// `tidesdb_wait_observer`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitObserverC {
     pub(crate) context: *mut c_void,
-    pub(crate) wait_begins: Option<
-        unsafe extern "C" fn(
-            context: *mut c_void,
-            waiter: *mut c_void,
-            holders: *const *mut c_void,
-            holder_count: usize,
-        ),
-    >,
+    pub(crate) wait_begins: Option<WaitOfC>,
     pub(crate) wait_ends: Option<unsafe extern "C" fn(context: *mut c_void, waiter: *mut c_void)>,
     pub(crate) gaps_conflict:
         Option<unsafe extern "C" fn(context: *mut c_void, a: *mut c_void, b: *mut c_void) -> c_int>,
     pub(crate) deadlock: Option<unsafe extern "C" fn(context: *mut c_void, deadlock: *const DeadlockC)>,
+    pub(crate) wait_goes_on: Option<WaitOfC>,
 }
 
 // SAFETY: the observer's functions and context may be used from any thread; the header demands it.
@@ -52,15 +54,23 @@ unsafe impl Sync for WaitObserverC {}
 /// The observer of a program.
 pub(crate) struct Observer(pub(crate) WaitObserverC);
 
-impl WaitObserver for Observer {
-    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
-        if let Some(begins) = self.0.wait_begins {
+impl Observer {
+    fn tell(&self, tell: Option<WaitOfC>, waiter: &LockOwner, holders: &[u64]) {
+        if let Some(tell) = tell {
             let holders: Vec<*mut c_void> = holders.iter().map(|&cookie| cookie as *mut c_void).collect();
             // SAFETY: the caller of tidesdb_open gave a function that takes these.
-            unsafe {
-                begins(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len())
-            };
+            unsafe { tell(self.0.context, waiter.cookie() as *mut c_void, holders.as_ptr(), holders.len()) };
         }
+    }
+}
+
+impl WaitObserver for Observer {
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
+        self.tell(self.0.wait_begins, waiter, holders);
+    }
+
+    fn wait_goes_on(&self, waiter: &LockOwner, holders: &[u64]) {
+        self.tell(self.0.wait_goes_on, waiter, holders);
     }
 
     fn wait_ends(&self, waiter: &LockOwner) {

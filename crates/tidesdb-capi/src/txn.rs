@@ -92,7 +92,7 @@ pub unsafe extern "C" fn tidesdb_txn_set_preference(txn: *mut TxnHandle, prefere
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, flags: c_uint) -> c_int {
     guard(|| {
-        if flags > 63 {
+        if flags > 127 {
             return Err(Error::InvalidArgument(format!("{flags:#x} has unknown flags of a transaction")));
         }
         let options = TransactionOptions {
@@ -103,6 +103,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin(txn: *mut TxnHandle, level: c_int, fl
             single_statement: flags & 4 != 0,
             sees_expired: flags & 16 != 0,
             oldest_view: flags & 32 != 0,
+            priority: flags & 64 != 0,
         };
         // SAFETY: the crate's contract.
         unsafe { transaction(txn)? }.begin(options)?;

@@ -45,13 +45,23 @@ static char path[4096];
 
 static pthread_mutex_t latch = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int waits, ended_waits, durable;
+static int waits, longer_waits, ended_waits, durable;
 static void *last_waiter, *last_holder;
 
 static void wait_begins(void *context, void *waiter, void *const *holders, size_t count) {
   CHECK(context == &waits && count > 0);
   pthread_mutex_lock(&latch);
   waits++;
+  last_waiter = waiter;
+  last_holder = holders[0];
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&latch);
+}
+
+static void wait_goes_on(void *context, void *waiter, void *const *holders, size_t count) {
+  CHECK(context == &waits && count > 0);
+  pthread_mutex_lock(&latch);
+  longer_waits++;
   last_waiter = waiter;
   last_holder = holders[0];
   pthread_cond_broadcast(&changed);
@@ -137,6 +147,7 @@ static tidesdb_db *open_at(const char *directory) {
   observer.wait_ends = wait_ends;
   observer.gaps_conflict = gaps_conflict;
   observer.deadlock = deadlock;
+  observer.wait_goes_on = wait_goes_on;
   tidesdb_options_init(&options);
   options.write_buffer_size = 1 << 20;
   options.sync_mode = TIDESDB_SYNC_NONE;
@@ -281,6 +292,18 @@ static void start(job *j, tidesdb_txn *txn, tidesdb_family *family, const char *
   j->key = key;
   j->status = -1;
   CHECK(pthread_create(&j->thread, NULL, work, j) == 0);
+}
+
+static void *lock_the_table(void *argument) {
+  job *j = (job *)argument;
+  j->status = tidesdb_lock_table(j->txn, j->family, TIDESDB_LOCK_SHARED);
+  return NULL;
+}
+
+static void start_table(job *j, tidesdb_txn *txn, tidesdb_family *family) {
+  j->txn = txn;
+  j->family = family;
+  CHECK(pthread_create(&j->thread, NULL, lock_the_table, j) == 0);
 }
 
 static int result(job *j) {
@@ -739,6 +762,51 @@ static void lock_waits(void) {
   OK(tidesdb_txn_rollback(a));
   OK(result(&j));
   OK(tidesdb_txn_commit(b));
+
+  /* Priority: before the wait that was there, without an intent, and no victim. */
+  tidesdb_txn *c = make_txn(db);
+  job k;
+  OK(tidesdb_txn_begin(a, TIDESDB_REPEATABLE_READ, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_begin(c, TIDESDB_READ_COMMITTED, TIDESDB_TXN_PRIORITY | TIDESDB_TXN_OPTIMISTIC));
+  tidesdb_txn_set_lock_timeout(a, 20000);
+  tidesdb_txn_set_lock_timeout(b, 20000);
+  tidesdb_txn_set_lock_timeout(c, 20000);
+  OK(put(a, family, "a", "2"));
+  OK(put(a, family, "b", "2"));
+  OK(put(c, family, "c", "2"));
+  waits_before = waits;
+  start(&j, b, family, "a");
+  await(&waits, waits_before + 1);
+  start(&k, c, family, "a");
+  await(&waits, waits_before + 2);
+  IS(TIDESDB_DEADLOCK, put(a, family, "c", "2"));
+  OK(tidesdb_txn_rollback(a));
+  OK(result(&k));
+  OK(tidesdb_txn_commit(c));
+  OK(result(&j));
+  OK(tidesdb_txn_commit(b));
+
+  /* One that comes into the way later, by a conversion with priority. */
+  OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));
+  OK(tidesdb_txn_begin(b, TIDESDB_READ_COMMITTED, TIDESDB_TXN_PRIORITY));
+  OK(tidesdb_txn_begin(c, TIDESDB_READ_COMMITTED, TIDESDB_TXN_PRIORITY));
+  tidesdb_txn_set_cookie(b, &waits_before);
+  OK(put(a, family, "a", "2"));
+  OK(tidesdb_lock_table(b, family, TIDESDB_LOCK_INTENT_SHARED));
+  waits_before = waits;
+  CHECK(longer_waits == 0);
+  start_table(&k, c, family);
+  await(&waits, waits_before + 1);
+  OK(tidesdb_lock_table(b, family, TIDESDB_LOCK_INTENT_EXCLUSIVE));
+  await(&longer_waits, 1);
+  CHECK(last_holder == &waits_before);
+  OK(tidesdb_txn_rollback(a));
+  OK(tidesdb_txn_rollback(b));
+  OK(result(&k));
+  OK(tidesdb_txn_rollback(c));
+  tidesdb_txn_set_cookie(b, NULL);
+  tidesdb_txn_free(c);
 
   /* Table locks. */
   OK(tidesdb_txn_begin(a, TIDESDB_READ_COMMITTED, 0));

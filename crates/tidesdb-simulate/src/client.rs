@@ -196,6 +196,9 @@ impl<'a> Client<'a> {
         self.floor = self.world.history.last_answered();
         txn.begin(self.options).map_err(|error| format!("begin: {error}"))?;
         txn.set_lock_timeout(Some(PATIENCE));
+        if self.world.program.is_forced() {
+            self.world.program.brute_force.enter(txn.owner());
+        }
         (self.own, self.locked, self.kept, self.savepoints, self.second) = Default::default();
         let names = self.world.db.family_names(b"f");
         self.families = names.iter().filter_map(|name| self.world.db.family(name).ok()).collect();
@@ -227,13 +230,22 @@ impl<'a> Client<'a> {
     fn statement(&mut self, txn: &mut Transaction) -> Result<Result<(), Error>, String> {
         if self.world.program.sleepy && self.random.one_in(8) && !self.world.program.cut.has(Part::Sleep) {
             hit("sleep in a transaction");
-            simulation::sleep(SLEEP);
+            let until = simulation::now_micros() + SLEEP.as_micros() as u64;
+            while simulation::now_micros() < until && !txn.owner().is_killed() {
+                // A killed one is rolled back for its client.
+                simulation::sleep(if self.world.program.is_forced() { SLEEP / 40 } else { SLEEP });
+            }
+            if txn.owner().is_killed() {
+                return Ok(Err(Error::Interrupted));
+            }
         }
         if let Err(error) = txn.statement_begin(true, PATIENCE) {
             return Ok(Err(error));
         }
         let (before, locked, runs) = (self.own.clone(), self.locked.clone(), txn.run_changes());
-        let done = match self.random.below(13) {
+        // Ranges come into the way of appliers.
+        let scans = self.world.program.is_forced() && self.random.one_in(2);
+        let done = match if scans { 11 } else { self.random.below(13) } {
             0..=3 => self.write(txn),
             4 => self.insert(txn),
             5 => self.delete(txn),

@@ -28,6 +28,7 @@ impl Client<'_> {
             Leaning::Undone => [Way::TwoPhase; 6],
             _ => [Way::RollBack, Way::OnePhase, Way::OnePhase, Way::OnePhase, Way::TwoPhase, Way::Xa],
         };
+        self.world.program.brute_force.leave(txn.owner());
         if txn.is_spilled() {
             hit("spilled transaction");
         }

@@ -7,6 +7,7 @@ use crate::area::Area;
 use crate::faults::Mood;
 use crate::program::{Leaning, Program};
 use crate::random::Random;
+use crate::work::{Amount, Work};
 
 impl Program {
     /// With the options and sizes for its leaning.
@@ -18,6 +19,7 @@ impl Program {
             Leaning::LogFails => self.lean_to_log_fails(random),
             Leaning::ReadsFail => self.lean_to_reads_fail(),
             Leaning::LongReadsFail => self.lean_to_long_reads_fail(),
+            Leaning::Forced => self.lean_to_forced(random),
         }
         self
     }
@@ -89,6 +91,22 @@ impl Program {
         self.keys = 300;
         self.transactions += 8;
         self.fail_reads_of_blocks(128);
+    }
+
+    /// Few keys, clients that sleep with locks until they are rolled back, and nobody whom no applier rolls back.
+    fn lean_to_forced(&mut self, random: &mut Random) {
+        self.options.compaction_threads = 1;
+        self.options.max_memory = 0;
+        self.clients = 2 + random.below(3) as usize;
+        self.keys = random.pick(&[4, 10, 30]);
+        self.longest = 2_000;
+        self.sleepy = true;
+        self.detached = false;
+        self.switch_one_in = random.pick(&[2, 2, 10]);
+        self.mood = Mood::Sound;
+        self.beside.clear();
+        let amount = Amount { workers: 1 + random.below(2), rounds: 10 + random.below(50) };
+        self.beside.insert(Work::Appliers, amount);
     }
 
     /// One family with blocks of so many bytes, next to none of them cached, and reads of tables fail.

@@ -3,6 +3,7 @@
 //!
 //! Exit status 1: a seed failed, or a planted fault was not found; 2: the arguments are wrong.
 
+mod appliers;
 mod area;
 mod backups;
 mod branches;

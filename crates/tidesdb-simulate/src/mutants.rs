@@ -9,11 +9,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use tidesdb_simulated::{Mutant, MUTANTS, VARIABLE};
 
 /// Faults that the models find, with the model's name.
-const LOOM: [(Mutant, &str); 7] = [
+const LOOM: [(Mutant, &str); 8] = [
     (Mutant::FloorAfterScan, "store::snapshot"),
     (Mutant::SlotNotAskedAgain, "store::snapshot"),
     (Mutant::VisibleBeforeDone, "store::visible_seq"),
     (Mutant::DecisionUnseen, "lock::wait_cell"),
+    (Mutant::NewBlockerUnreported, "lock::wait_cell"),
     (Mutant::SyncFollowersNotWoken, "wal::leader_queue"),
     (Mutant::FlightEndUntold, "cache::single_flight"),
     (Mutant::FailedFlightStays, "cache::single_flight"),

@@ -1,10 +1,12 @@
 //! The decisions of a seed before anything runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidesdb_simulated::internal::io::faulty::Crash;
 use tidesdb_simulated::{FamilyOptions, Options};
 
+use crate::appliers::BruteForce;
 use crate::client::MOST_STATEMENTS;
 use crate::cut::{shrink, Cut, Part};
 use crate::faults::Mood;
@@ -29,6 +31,8 @@ pub enum Leaning {
     ReadsFail,
     /// Scans and merges read many small blocks at once, and reads of tables fail.
     LongReadsFail,
+    /// Appliers of a cluster, and clients that hold their locks for long.
+    Forced,
 }
 
 impl Leaning {
@@ -40,6 +44,7 @@ impl Leaning {
             2 => Leaning::LogFails,
             3 => Leaning::ReadsFail,
             4 => Leaning::LongReadsFail,
+            5 => Leaning::Forced,
             _ => Leaning::None,
         }
     }
@@ -76,6 +81,7 @@ pub struct Program {
     /// The store has an owner, with a memory of it.
     pub owned: bool,
     pub memory: Memory,
+    pub brute_force: Arc<BruteForce>,
     /// Transactions of each client before the store is closed and moves to version 2 of its formats.
     pub before_move: u64,
     /// Left out.
@@ -124,6 +130,7 @@ impl Program {
             leaning,
             owned: leanings.one_in(4),
             memory: Memory::default(),
+            brute_force: Arc::default(),
             before_move: of_formats.below(transactions + 1),
             options,
             family_options: (0..families).map(|_| family_options(&mut random, family_modes)).collect(),
@@ -177,10 +184,28 @@ impl Program {
         self.beside.get(&work).copied().filter(|_| is_left).unwrap_or_default()
     }
 
+    /// Whether there are appliers, for whom transactions are rolled back.
+    pub fn is_forced(&self) -> bool {
+        self.amount(Work::Appliers).workers > 0
+    }
+
+    /// Whether an applier's wait may be in vain: one whom nobody rolls back holds a lock for long.
+    pub fn appliers_wait_in_vain(&self) -> bool {
+        self.detached
+            || self.has_no_merges()
+            || self.beside.keys().any(|work| !matches!(work, Work::Watchers | Work::Appliers))
+    }
+
+    fn has_no_merges(&self) -> bool {
+        self.options.compaction_threads == 0 || self.options.max_memory > 0
+    }
+
     /// Whether a wait for a lock or for room may be in vain: somebody holds it for long, or time passes at once. Elsewhere
     /// a timeout means a missing notification.
     pub fn waits_in_vain(&self) -> bool {
-        let no_merges = self.options.compaction_threads == 0 || self.options.max_memory > 0;
-        self.sleepy || self.detached || no_merges || self.beside.keys().any(|work| *work != Work::Watchers)
+        self.sleepy
+            || self.detached
+            || self.has_no_merges()
+            || self.beside.keys().any(|work| *work != Work::Watchers)
     }
 }

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidesdb_simulated::internal::db::Db;
 use tidesdb_simulated::internal::io::faulty::{Crash, Op};
 use tidesdb_simulated::internal::io::FaultyDisk;
+use tidesdb_simulated::internal::lock::WaitObserver;
 use tidesdb_simulated::{simulation, Error, FormatVersion, Options, SyncMode};
 
+use crate::appliers::BruteForce;
 use crate::area::Area;
 use crate::backups::Keeper;
 use crate::branches::Branches;
@@ -29,7 +31,7 @@ use crate::program::{Leaning, Program};
 use crate::random::Random;
 use crate::work::{Amount, Work};
 use crate::world::{content_of, sleep_below, CertainMode, Views, World};
-use crate::{clocks, coordinator, host, options, recovery, watcher};
+use crate::{appliers, clocks, coordinator, host, options, recovery, watcher};
 
 /// The first failure.
 type Wrong = Arc<Mutex<Option<String>>>;
@@ -71,7 +73,8 @@ impl Program {
     /// Runs it; returns the failure and the number of steps.
     pub fn run(&self) -> (Result<(), String>, u64) {
         host::right_wall();
-        let (program, wrong) = (Program { memory: Memory::default(), ..self.clone() }, Wrong::default());
+        let (memory, brute_force) = (Memory::default(), Arc::<BruteForce>::default());
+        let (program, wrong) = (Program { memory, brute_force, ..self.clone() }, Wrong::default());
         let told = Arc::clone(&wrong);
         let switches = if self.cut.has(Part::Switches) { 0 } else { self.switch_one_in };
         let ended = simulation::run(self.seed, switches, move || note(&told, program.life()));
@@ -93,12 +96,14 @@ impl Program {
     ) -> Result<Arc<Db>, Error> {
         let world = host::world(SwitchingDisk::over(disk, faults));
         let options = Options { least_format, ..self.options.clone() };
-        if !self.owned {
-            return Db::open_on(world, DIR, options, None).map(Arc::new);
+        let observer = self.is_forced().then(|| Arc::clone(&self.brute_force) as Arc<dyn WaitObserver>);
+        let options = if self.owned { self.memory.given_to(options) } else { options };
+        let db = Arc::new(Db::open_on(world, DIR, options, observer)?);
+        if self.owned {
+            self.memory.note(&db);
         }
-        let db = Db::open_on(world, DIR, self.memory.given_to(options), None)?;
-        self.memory.note(&db);
-        Ok(Arc::new(db))
+        self.brute_force.serves(&db);
+        Ok(db)
     }
 
     /// Not the first opening.
@@ -229,6 +234,7 @@ impl Program {
                     Work::Settings => options::set(world, seed, rounds),
                     Work::Clocks => clocks::work(world, seed, rounds),
                     Work::Decisions => coordinator::work(world, seed, rounds),
+                    Work::Appliers => appliers::work(world, seed, number, rounds),
                 });
             }
         }

@@ -17,11 +17,13 @@ pub enum Work {
     Clocks,
     /// Decisions of what others left.
     Decisions,
+    /// Transactions with priority.
+    Appliers,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Work; 7] = [
+    pub const ALL: [Work; 8] = [
         Work::Changes,
         Work::Loads,
         Work::Backups,
@@ -29,6 +31,7 @@ impl Work {
         Work::Settings,
         Work::Clocks,
         Work::Decisions,
+        Work::Appliers,
     ];
 
     /// Its name in a list of parts.
@@ -41,6 +44,7 @@ impl Work {
             Work::Settings => "settings",
             Work::Clocks => "clocks",
             Work::Decisions => "decisions",
+            Work::Appliers => "appliers",
         }
     }
 

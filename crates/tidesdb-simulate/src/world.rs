@@ -73,6 +73,7 @@ impl World {
             Error::PreparedTooLarge { .. } => hit("too much prepared"),
             Error::TooLittleMemory { .. } => hit("too little memory"),
             Error::BackpressureTimeout if self.in_vain => hit("held back for too long"),
+            Error::Interrupted if self.program.is_forced() => hit("rolled back for an applier"),
             error if self.faults.excuse(error) => hit("excused by a fault"),
             other => return Err(format!("{other:?}")),
         }

@@ -151,6 +151,9 @@ mutants! {
     MissingKeyNotKept: "a locking read of a missing key keeps nothing",
     RangeNotKept: "a locking scan keeps no range",
     RangeNotAsked: "an exclusive lock is granted under another's range",
+    PriorityQueuesLast: "an owner with priority queues as any other",
+    PriorityIsVictim: "an owner with priority is a deadlock's victim as any other",
+    NewBlockerUnreported: "an owner with priority does not report those that come into its way while it waits",
 }
 
 /// The environment variable with the name of the planted fault.

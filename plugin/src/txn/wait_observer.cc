@@ -97,7 +97,7 @@ void deadlock_found(void *, const tidesdb_deadlock *deadlock) {
   note_deadlock(*deadlock, statements);
 }
 
-const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict, deadlock_found};
+const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict, deadlock_found, nullptr};
 
 }  // namespace
 

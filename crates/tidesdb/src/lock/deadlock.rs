@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::dump::{dump_wait, DumpedLock};
 use super::mode::Mask;
 use super::owner::LockOwner;
+use crate::mutant::{self, Mutant};
 
 /// Memory of searches, reused by the next one.
 #[derive(Default)]
@@ -81,15 +82,20 @@ impl Search {
     }
 }
 
-/// The owner to roll back: by the server's preference, then the fewest keys written, then the youngest.
+/// The owner to roll back: one without priority, then by the server's preference, then the fewest keys
+/// written, then the youngest.
 pub(super) fn victim(cycle: &[Arc<LockOwner>]) -> Option<&Arc<LockOwner>> {
-    cycle.iter().max_by_key(|o| (o.preference(), std::cmp::Reverse(o.written()), o.id()))
+    cycle.iter().max_by_key(|o| (!is_spared(o), o.preference(), std::cmp::Reverse(o.written()), o.id()))
+}
+
+fn is_spared(owner: &LockOwner) -> bool {
+    owner.has_priority() && !mutant::is(Mutant::PriorityIsVictim)
 }
 
 /// The rule for the choice of a deadlock's victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VictimReason {
-    /// The server prefers this owner to all others.
+    /// The server prefers this owner to all others, or these have priority.
     Preference,
     /// This owner has written the fewest keys.
     FewestKeys,
@@ -98,8 +104,9 @@ pub enum VictimReason {
 }
 
 fn reason_for(cycle: &[Arc<LockOwner>], victim: &Arc<LockOwner>) -> VictimReason {
+    let wish = |o: &Arc<LockOwner>| (is_spared(o), o.preference());
     let mut rivals: Vec<&Arc<LockOwner>> =
-        cycle.iter().filter(|o| !Arc::ptr_eq(o, victim) && o.preference() == victim.preference()).collect();
+        cycle.iter().filter(|o| !Arc::ptr_eq(o, victim) && wish(o) == wish(victim)).collect();
     if rivals.is_empty() {
         return VictimReason::Preference;
     }
@@ -179,5 +186,27 @@ mod tests {
         assert_eq!(why(&[owner(1, 0, 5), owner(2, 0, 5), owner(3, 0, 9)]), VictimReason::Youngest);
         assert_eq!(why(&[owner(1, 0, 4), owner(2, 0, 5)]), VictimReason::FewestKeys);
         assert_eq!(why(&[owner(1, 0, 0), owner(2, 1, 100), owner(3, -1, 0)]), VictimReason::Preference);
+    }
+
+    #[test]
+    fn priority_is_before_all_else_unless_all_have_it() {
+        let with_priority = |id, preference, written| {
+            let owner = owner(id, preference, written);
+            owner.set_priority(true);
+            owner
+        };
+        let choice = |cycle: &[Arc<LockOwner>]| {
+            let victim = victim(cycle).expect("there is one");
+            (victim.id(), reason_for(cycle, victim))
+        };
+        let cycle = [with_priority(9, 5, 0), owner(1, -5, 100), with_priority(8, 0, 0)];
+        assert_eq!(choice(&cycle), (1, VictimReason::Preference));
+        let cycle = [with_priority(9, 5, 0), owner(1, 0, 100), owner(2, 0, 7)];
+        assert_eq!(choice(&cycle), (2, VictimReason::FewestKeys));
+        let cycle = [with_priority(1, 0, 5), with_priority(2, 0, 5), with_priority(3, 0, 9)];
+        assert_eq!(choice(&cycle), (2, VictimReason::Youngest));
+        cycle[1].restart(2);
+        cycle[1].set_written(100);
+        assert_eq!(choice(&cycle), (2, VictimReason::Preference));
     }
 }

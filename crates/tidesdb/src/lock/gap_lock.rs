@@ -9,10 +9,11 @@ use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::{FamilyUse, Holdings, LockOwner};
 use super::shard::{FamilyLocks, TABLE_SHARD};
-use super::wait::{grant_waiters, Waits, Wakes, Wanted};
+use super::wait::{grant_waiters, Looks, Waits, Wakes, Wanted};
 use super::{Policy, Range};
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
+use crate::sync::stage;
 use crate::types::FamilyId;
 
 /// How many gap locks may overtake one waiting exclusive lock before the next one must queue. Only owners
@@ -27,6 +28,8 @@ enum Look {
     /// A wanted exclusive lock of another owner that may not be overtaken again. The number is how many
     /// overtakings it allows.
     Wanted(u32),
+    /// A wanted exclusive lock of an owner with priority.
+    Prior,
 }
 
 impl LockManager {
@@ -60,11 +63,14 @@ impl LockManager {
             let has_any = holdings.has_any();
             drop(holdings);
             let may_overtake = if has_any { MAX_OVERTAKEN } else { 0 };
-            if let Some(key) = find(owner, &locks, from, to, Look::Wanted(may_overtake)) {
+            let mut found = find(owner, &locks, from, to, Look::Wanted(may_overtake));
+            while let Some(key) = found {
                 self.wait(owner, wanted(&locks, &key, Mask::AFTER), policy)?;
+                found = find_prior(owner, &locks, from, to);
             }
             holdings = owner.holdings.lock();
         }
+        stage("stage: range not yet published");
         publish(&mut holdings, at, owner, from, to);
         drop(holdings);
         let settled = self.settle(owner, &locks, from, to, policy);
@@ -114,7 +120,7 @@ impl LockManager {
     }
 
     /// Publishes the gap around `key`, a missing key locked by the owner: `from` to `to`, cut at the nearest
-    /// keys locked exclusively by others. Never waits for such locks.
+    /// keys locked exclusively by others, or wanted so by others with priority. Never waits for such locks.
     ///
     /// # Errors
     /// As [`LockManager::lock_range`].
@@ -130,7 +136,10 @@ impl LockManager {
         let Some((mut holdings, at)) = self.enter(owner, family, policy)? else { return Ok(()) };
         let locks = holdings.families[at].locks.clone();
         let (mut from, mut to) = (from.to_vec(), to.map(<[u8]>::to_vec));
-        while let Some(other) = find(owner, &locks, &from, to.as_deref(), Look::Granted) {
+        let nearest = |from: &[u8], to: Option<&[u8]>| {
+            find(owner, &locks, from, to, Look::Granted).or_else(|| find_prior(owner, &locks, from, to))
+        };
+        while let Some(other) = nearest(&from, to.as_deref()) {
             if other.as_slice() > key {
                 to = Some(other);
             } else {
@@ -274,11 +283,40 @@ fn wanted<'a>(locks: &'a Arc<FamilyLocks>, key: &'a [u8], mode: Mask) -> Wanted<
 fn publish(holdings: &mut Holdings, at: usize, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) {
     let family = &mut holdings.families[at];
     let done = family.locks.publish(owner, from, to);
+    if done.meets_priority {
+        tell_priority_waits(owner, &family.locks, from, to);
+    }
     let table = family.table as usize;
     family.spans = family.spans.saturating_add_signed(done.grown);
     holdings.points = holdings.points.saturating_add_signed(done.grown);
     let table = &mut holdings.families[table];
     table.points = table.points.saturating_add_signed(done.grown);
+}
+
+/// Has the owners with priority look again that wait for exclusive locks in a published range. It may have come
+/// into their way after their waits began: between the publisher's look at the waits and the publication.
+fn tell_priority_waits(owner: &LockOwner, locks: &FamilyLocks, from: &[u8], to: Option<&[u8]>) {
+    let mut looks = Looks::default();
+    for number in TABLE_SHARD + 1..locks.shards() {
+        locks.latch(number).find_in(from, to, |_, entry| {
+            looks.add_for_gap(&entry.queue, owner);
+            None::<()>
+        });
+    }
+    looks.send();
+}
+
+/// As [`find`] for [`Look::Prior`], without a search in families without such waits.
+fn find_prior(
+    owner: &Arc<LockOwner>,
+    locks: &FamilyLocks,
+    from: &[u8],
+    to: Option<&[u8]>,
+) -> Option<Vec<u8>> {
+    if !locks.has_priority_waits() {
+        return None;
+    }
+    find(owner, locks, from, to, Look::Prior)
 }
 
 /// A key in `from..to` with another owner's lock of the kind `look`.
@@ -296,7 +334,7 @@ fn find(
                 let gap_conflict = shard.gap_conflict_of(locks, id);
                 entry.queue.gap_blocker(owner, &gap_conflict).map(|_| entry.key.to_vec())
             }),
-            Look::Wanted(may_overtake) => {
+            Look::Wanted(_) | Look::Prior => {
                 let mut waited_for = Vec::new();
                 shard.find_in(from, to, |id, entry| {
                     // Those within the owner's ranges wait for the owner as it is.
@@ -305,7 +343,10 @@ fn find(
                     }
                     None::<()>
                 });
-                let late = |id: &u32| !shard.queue_mut(*id).overtake(owner, may_overtake);
+                let late = |id: &u32| match look {
+                    Look::Wanted(may_overtake) => !shard.queue_mut(*id).overtake(owner, may_overtake),
+                    _ => shard.queue(*id).has_prior_wait(owner),
+                };
                 let id = waited_for.into_iter().find(late);
                 id.map(|id| shard.key(id).to_vec())
             }

@@ -140,6 +140,7 @@ fn what_a_range_covers_never_changes() {
                         let owner = LockOwner::new(0);
                         for _ in 0..300 {
                             owner.restart(ids.fetch_add(1, SeqCst));
+                            owner.set_priority(seed % 2 == 1 && rng.gen_bool(0.2));
                             let ended = transaction(locks, &owner, committed, &mut rng);
                             commits.fetch_add(u64::from(ended.is_ok()), SeqCst);
                             if let Err(error) = &ended {

@@ -57,6 +57,14 @@ pub(super) struct Published {
     pub(super) first: bool,
     /// Change of the owner's number of intervals.
     pub(super) grown: isize,
+    /// Owners with priority may be waiting in the family.
+    pub(super) meets_priority: bool,
+}
+
+impl Published {
+    fn of(first: bool, grown: isize) -> Published {
+        Published { first, grown, meets_priority: false }
+    }
 }
 
 /// Owners whose memory an empty set keeps.
@@ -84,13 +92,13 @@ impl GapSet {
             spans[low..].iter().take_while(|s| to.is_none_or(|to| s.from.as_slice() <= to)).count();
         if touching == 0 {
             spans.insert(low, Span { from: from.to_vec(), to: to.map(<[u8]>::to_vec) });
-            return Published { first, grown: 1 };
+            return Published::of(first, 1);
         }
         let covered = touching == 1 && spans[low].from.as_slice() <= from && {
             !is_after(to, spans[low].to.as_deref())
         };
         if covered {
-            return Published { first, grown: 0 };
+            return Published::of(first, 0);
         }
         if touching > 1 {
             let last = spans.drain(low + 1..low + touching).next_back();
@@ -112,7 +120,7 @@ impl GapSet {
                 (own, to) => *own = to.map(<[u8]>::to_vec),
             }
         }
-        Published { first, grown: spans.len() as isize - before as isize }
+        Published::of(first, spans.len() as isize - before as isize)
     }
 
     /// True if the key is in an interval of the owner.

@@ -167,6 +167,7 @@ fn who_has_locked_a_key_implicitly_has_it_alone() {
                         let owner = LockOwner::new(0);
                         for _ in 0..rounds {
                             owner.restart(ids.fetch_add(1, SeqCst));
+                            owner.set_priority(seed % 2 == 1 && rng.gen_bool(0.2));
                             let mut told = Told::default();
                             let ended = transaction(notes, locks, &owner, shadows, &mut told, &mut rng);
                             commits.fetch_add(u64::from(ended.is_ok()), SeqCst);

@@ -9,7 +9,7 @@ use super::mode::Mask;
 use super::owner::{FamilyUse, Held, Holdings, LockOwner};
 use super::queue::{Attempt, GapConflict, GivenBack};
 use super::shard::{FamilyLocks, TABLE_ENTRY, TABLE_SHARD};
-use super::wait::{grant_waiters, Waits, Wakes, Wanted};
+use super::wait::{grant_waiters, Looks, Waits, Wakes, Wanted};
 use super::{Granted, LockInfo, LockOptions, LockStats, Mode, Policy, TableMode, WaitObserver};
 use crate::error::{Error, Result};
 use crate::host::{Clock, HashMap};
@@ -442,7 +442,14 @@ impl LockManager {
         let attempt = {
             let mut shard = locks.latch(TABLE_SHARD);
             let (queue, gap_conflict) = shard.with_gap_conflict(locks, TABLE_ENTRY);
-            queue.attempt(owner, mode, !INTENT, &gap_conflict)
+            let attempt = queue.attempt(owner, mode, !INTENT, &gap_conflict);
+            if owner.has_priority() && attempt != Attempt::Blocked {
+                let mut looks = Looks::default();
+                looks.add(queue, owner, mode);
+                drop(shard);
+                looks.send();
+            }
+            attempt
         };
         let first = match attempt {
             Attempt::AlreadyHeld => false,

@@ -14,6 +14,9 @@
 //!   the exclusive locks wanted in it. With locks, it overtakes each of them a bounded number of times.
 //! - Every wait ends: granted, chosen as a deadlock's victim, timed out, or killed. Deadlock detection at the
 //!   beginning of a wait is exact: no owner is rolled back for a cycle that does not exist.
+//! - A request of an owner with priority precedes all waits of owners without. These get no lock in conflict
+//!   with its wait from then on, not even by a conversion. Gap locks alone may slip in, and the observer hears
+//!   of each owner in the way (`docs/protocols.md` 4.15).
 //! - No latch is held while a thread waits or while the observer runs.
 //!
 //! Latches, in their order: an owner's `holdings` (by its own thread only); the manager's wait latch, under
@@ -70,6 +73,8 @@ mod implicit_random_test;
 mod implicit_test;
 #[cfg(test)]
 mod point_test;
+#[cfg(test)]
+mod priority_test;
 #[cfg(test)]
 mod stress_test;
 #[cfg(test)]
@@ -150,6 +155,11 @@ pub trait WaitObserver: Send + Sync {
     /// before it. Several may be equal, and 0 is an owner without a cookie. None of them returns from
     /// `unlock_all` before this call returns.
     fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]);
+    /// These owners came into the way of `waiter`, which has priority, after the last report of its wait. As
+    /// `wait_begins` otherwise. The wait's time limit goes on meanwhile.
+    fn wait_goes_on(&self, waiter: &LockOwner, holders: &[u64]) {
+        let _ = (waiter, holders);
+    }
     /// The wait reported by `wait_begins` has ended, whatever its outcome.
     fn wait_ends(&self, waiter: &LockOwner);
     /// A deadlock was found and its victim chosen. Called by the thread whose wait closed the cycle, before

@@ -24,6 +24,7 @@ pub struct LockOwner {
     written: AtomicU64,
     preference: AtomicI32,
     applier: AtomicBool,
+    priority: AtomicBool,
     keeps_reads: AtomicBool,
     unbounded: AtomicBool,
     /// Number of reports in progress with this owner's name; `unlock_all` waits until it is 0.
@@ -100,6 +101,7 @@ impl LockOwner {
             written: AtomicU64::new(0),
             preference: AtomicI32::new(0),
             applier: AtomicBool::new(false),
+            priority: AtomicBool::new(false),
             keeps_reads: AtomicBool::new(false),
             unbounded: AtomicBool::new(false),
             pins: AtomicU32::new(0),
@@ -111,13 +113,14 @@ impl LockOwner {
     }
 
     /// Prepares the owner, which must hold no lock, for a new transaction: sets id and age, and clears keys
-    /// written, preference and kill. The cookie stays.
+    /// written, preference, priority and kill. The cookie stays.
     pub fn restart(&self, id: u64) {
         debug_assert!(self.holdings.lock().held.is_empty(), "an owner restarts without locks");
         self.id.store(id, Relaxed);
         self.written.store(0, Relaxed);
         self.preference.store(0, Relaxed);
         self.applier.store(false, Relaxed);
+        self.priority.store(false, Relaxed);
         self.keeps_reads.store(false, Relaxed);
         self.unbounded.store(false, Relaxed);
         self.wait_cell.clear_kill();
@@ -177,6 +180,18 @@ impl LockOwner {
         self.applier.store(applier, Relaxed);
     }
 
+    /// Gives the owner's requests priority: they precede all waits of owners without priority. The owner is no
+    /// deadlock's victim while the cycle has another owner, and has no bounds on locks. For transactions that
+    /// must not fail, as those of a cluster. Not while the owner waits. Cleared by `restart`.
+    pub fn set_priority(&self, priority: bool) {
+        self.priority.store(priority, Relaxed);
+    }
+
+    /// As last set.
+    pub fn has_priority(&self) -> bool {
+        self.priority.load(Relaxed)
+    }
+
     /// Keeps the transaction's reads unchanged until its end, even if it is prepared and another process
     /// ends it (SERIALIZABLE). Cleared by `restart`.
     pub fn set_keeps_reads(&self, keeps_reads: bool) {
@@ -194,8 +209,9 @@ impl LockOwner {
         self.unbounded.store(unbounded, Relaxed);
     }
 
+    /// True if the bounds on locks do not hold for the owner.
     pub(super) fn is_unbounded(&self) -> bool {
-        self.unbounded.load(Relaxed)
+        self.unbounded.load(Relaxed) || self.has_priority()
     }
 
     pub(crate) fn is_applier(&self) -> bool {

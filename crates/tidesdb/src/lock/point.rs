@@ -10,7 +10,7 @@ use super::mode::Mask;
 use super::owner::{Held, Holdings, LockOwner};
 use super::queue::{Attempt, GapConflict};
 use super::shard::EntryId;
-use super::wait::Wanted;
+use super::wait::{Looks, Wanted};
 use super::{Granted, Policy};
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
@@ -129,7 +129,15 @@ impl LockManager {
         let id = shard.find_or_insert(probe);
         match shard.queue_mut(id).attempt(owner, mode, intent, &gap_conflict) {
             Attempt::AlreadyHeld => return Ok(PointAttempt::Ends(Some(Granted::AlreadyHeld))),
-            Attempt::Granted { first } => return Ok(PointAttempt::Entry { first, id }),
+            Attempt::Granted { first } => {
+                if owner.has_priority() {
+                    let mut looks = Looks::default();
+                    looks.add(shard.queue(id), owner, mode);
+                    drop(shard);
+                    looks.send();
+                }
+                return Ok(PointAttempt::Entry { first, id });
+            }
             // Only ranges may stand in the way, and then nobody has or wants the key.
             Attempt::Blocked => shard.tidy(id),
         }

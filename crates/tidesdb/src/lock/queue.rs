@@ -29,10 +29,35 @@ pub(super) struct Request {
     pub(super) want: Mask,
     pub(super) intent: bool,
     /// The owner holds a weaker mode here, or a gap lock over the key. The wait precedes those of owners
-    /// without locks here.
+    /// without locks here and with the same priority.
     pub(super) converts: bool,
+    /// The owner has priority.
+    pub(super) priority: bool,
     /// Number of gap locks published over this wait since its beginning.
     overtaken: u32,
+}
+
+/// A wait's class; smaller ones precede larger ones in the queue.
+type Rank = (bool, bool, bool);
+
+impl Request {
+    fn rank(&self) -> Rank {
+        rank(self.want, self.priority, self.converts)
+    }
+}
+
+/// Waits of published gap locks block no one in the queue: in front, they end as soon as they may. Then
+/// priority decides, then conversion.
+fn rank(want: Mask, priority: bool, converts: bool) -> Rank {
+    match want == Mask::GAP {
+        true => (false, false, false),
+        false => (true, !priority, !converts),
+    }
+}
+
+/// True if the owner's requests precede those of owners without priority.
+fn precedes(owner: &LockOwner) -> bool {
+    owner.has_priority() && !mutant::is(Mutant::PriorityQueuesLast)
 }
 
 /// Gap locks of others, which decide about grants from outside of the queue.
@@ -75,8 +100,8 @@ pub(super) enum GivenBack {
 /// The grants and waits of one lock.
 ///
 /// Invariants: grants of different owners do not conflict. An owner has at most one grant and one wait. Waits
-/// of published gap locks precede conversions, and these precede the others. After `grant_waiters` no waiter
-/// could be granted.
+/// of published gap locks come first, then those of owners with priority, then the others. Within these two,
+/// conversions precede the others. After `grant_waiters` no waiter could be granted.
 #[derive(Default)]
 pub(super) struct Queue {
     /// Inline room for one grant, because most keys have one holder.
@@ -188,6 +213,7 @@ impl Queue {
         if self.hold_of(owner).is_some_and(|at| self.granted[at].pinned) {
             return Some(false);
         }
+        self.check_priority(owner, own, Mask::X);
         // Counted, so that giving back a lock that was taken meanwhile does not end it.
         let first = self.grant(owner, Mask::X, false);
         if let Some(at) = self.hold_of(owner) {
@@ -220,6 +246,9 @@ impl Queue {
     /// owner waiting for it. A gap lock counts as such a mode: exclusive locks wanted here wait for its
     /// owner.
     ///
+    /// An owner with priority looks at no waits of owners without. These go after its conflicting wait, also
+    /// if they convert: they block it then, and it has them aborted.
+    ///
     /// `gap_conflict` is asked only about otherwise possible exclusive locks. The passing modes return
     /// `Granted` without a grant if there is nothing to wait for.
     pub(super) fn attempt(
@@ -230,7 +259,8 @@ impl Queue {
         gap_conflict: &impl GapConflict,
     ) -> Attempt {
         if want.is_passing() {
-            return match self.lets_pass(owner, want, self.waiting.len(), gap_conflict) {
+            let at = self.place(owner, want, false, gap_conflict);
+            return match self.lets_pass(owner, want, at, gap_conflict) {
                 true => Attempt::Granted { first: false },
                 false => Attempt::Blocked,
             };
@@ -263,7 +293,17 @@ impl Queue {
         {
             return Attempt::Blocked;
         }
+        self.check_priority(owner, own, want);
         Attempt::Granted { first: self.grant(owner, want, intent) }
+    }
+
+    /// Panics if a grant of `want` makes a wait with priority longer. An implicit lock restored as a grant
+    /// does not: a request finds all of them before it waits, and a new one is confirmed after the waits.
+    fn check_priority(&self, owner: &LockOwner, own: Mask, want: Mask) {
+        debug_assert!(
+            precedes(owner) || own.covers(want) || self.priority_waits_against(owner, want).next().is_none(),
+            "a grant before a wait with priority"
+        );
     }
 
     /// True if a request of `owner` made now would go after a present wait.
@@ -277,19 +317,39 @@ impl Queue {
             return false;
         }
         let converts = self.is_held_by(owner) || gap_conflict.is_of(owner);
-        let before = match converts {
-            true => self.waiting.len(),
-            false => self.end_of_queue(owner, gap_conflict),
-        };
-        self.waiting[..before].iter().any(|r| (r.converts || !converts) && r.want.conflicts_with(want))
+        let at = self.place(owner, want, converts, gap_conflict);
+        self.waiting[..at].iter().any(|r| r.want.conflicts_with(want))
     }
 
-    /// Position of a request other than a conversion: the end of the queue. An applier's goes before the
-    /// first wait blocked by its own gap lock; later waits wait for the applier anyway.
-    fn end_of_queue(&self, owner: &LockOwner, gap_conflict: &impl GapConflict) -> usize {
+    /// Position of a request made now: after the waits of its rank. An applier's, other than a conversion,
+    /// goes before the first of them blocked by its own gap lock; later waits wait for the applier anyway.
+    fn place(&self, owner: &LockOwner, want: Mask, converts: bool, gap_conflict: &impl GapConflict) -> usize {
+        let rank = rank(want, precedes(owner), converts);
+        let end = self.waiting.iter().rposition(|r| r.rank() <= rank).map_or(0, |last| last + 1);
+        if converts || want.is_passing() {
+            return end;
+        }
         let kept_back =
-            |r: &Request| !r.converts && r.want == Mask::X && gap_conflict.keeps_back(owner, &r.owner);
-        self.waiting.iter().position(kept_back).unwrap_or(self.waiting.len())
+            |r: &Request| r.rank() == rank && r.want == Mask::X && gap_conflict.keeps_back(owner, &r.owner);
+        self.waiting[..end].iter().position(kept_back).unwrap_or(end)
+    }
+
+    /// Owners with priority whose waits conflict with `want`, a new grant or wait of `owner`. It may block
+    /// them newly.
+    pub(super) fn priority_waits_against<'a>(
+        &'a self,
+        owner: &'a LockOwner,
+        want: Mask,
+    ) -> impl Iterator<Item = &'a Arc<LockOwner>> {
+        let against = move |r: &&Request| r.priority && r.want.conflicts_with(want);
+        self.waiting.iter().filter(against).map(|r| &r.owner).filter(move |o| !std::ptr::eq(&***o, owner))
+    }
+
+    /// True if an exclusive lock is wanted here by another owner with priority, and `owner` has neither
+    /// priority nor a lock here. A gap lock of `owner` over this key then waits until it is granted and gone.
+    pub(super) fn has_prior_wait(&self, owner: &LockOwner) -> bool {
+        let prior = |r: &Request| r.priority && r.want == Mask::X;
+        !precedes(owner) && self.waiting.iter().any(prior) && !self.is_held_by(owner)
     }
 
     /// True if a wait of a passing mode at position `at` is over.
@@ -313,14 +373,16 @@ impl Queue {
 
     /// Counts a gap lock of `owner` about to be published over this key; the owner must not wait here. False
     /// if `may_overtake` gap locks have already overtaken an exclusive lock wanted here. The owner must then
-    /// queue after it.
+    /// queue after it. No gap lock overtakes a wait with priority, except those of owners with priority, and
+    /// these overtake the waits of all others.
     pub(super) fn overtake(&mut self, owner: &LockOwner, may_overtake: u32) -> bool {
         if self.is_held_by(owner) {
             return true; // They wait for the owner as it is.
         }
-        let mut may = true;
+        let mut may = !self.has_prior_wait(owner);
         for r in &mut self.waiting {
-            if r.want == Mask::X && !std::ptr::eq(&*r.owner, owner) {
+            let of_same_rank = r.priority == precedes(owner);
+            if r.want == Mask::X && of_same_rank && !std::ptr::eq(&*r.owner, owner) {
                 r.overtaken += 1;
                 may &= r.overtaken <= may_overtake;
             }
@@ -328,7 +390,7 @@ impl Queue {
         may
     }
 
-    /// Enqueues a wait: at the end or, for a conversion, after the other conversions.
+    /// Enqueues a wait: after those of its rank, see [`Queue::place`].
     pub(super) fn enqueue(
         &mut self,
         owner: &Arc<LockOwner>,
@@ -337,20 +399,12 @@ impl Queue {
         gap_conflict: &impl GapConflict,
     ) {
         let converts = !want.is_passing() && (self.is_held_by(owner) || gap_conflict.is_of(owner));
-        let request = Request { owner: owner.clone(), want, intent, converts, overtaken: 0 };
-        if want == Mask::GAP {
-            self.waiting.insert(0, request);
-        } else if converts {
-            let before = |r: &Request| r.converts || r.want == Mask::GAP;
-            let at = self.waiting.iter().position(|r| !before(r)).unwrap_or(self.waiting.len());
-            self.waiting.insert(at, request);
-        } else {
-            let at = match want.is_passing() {
-                true => self.waiting.len(),
-                false => self.end_of_queue(owner, gap_conflict),
-            };
-            self.waiting.insert(at, request);
-        }
+        let at = match want == Mask::GAP {
+            true => 0,
+            false => self.place(owner, want, converts, gap_conflict),
+        };
+        let (owner, priority) = (owner.clone(), precedes(owner));
+        self.waiting.insert(at, Request { owner, want, intent, converts, priority, overtaken: 0 });
     }
 
     /// Removes the wait of `owner` from the queue, if there is one.
@@ -394,6 +448,7 @@ impl Queue {
                 continue;
             }
             let request = self.waiting.remove(at);
+            self.check_priority(&request.owner, own, want);
             let first = self.grant(&request.owner, want, request.intent);
             granted(request.owner, first);
         }
@@ -519,10 +574,9 @@ impl Queue {
         }
         assert_eq!(count, self.count);
         for (i, r) in self.waiting.iter().enumerate() {
-            let rank = |r: &Request| (r.want != Mask::GAP, !r.converts);
             let has = self.is_held_by(&r.owner) || gap_conflict.is_of(&r.owner);
             assert_eq!(r.converts, !r.want.is_passing() && has);
-            assert!(i == 0 || rank(&self.waiting[i - 1]) <= rank(r));
+            assert!(i == 0 || self.waiting[i - 1].rank() <= r.rank());
             assert!(self.waiting[..i].iter().all(|o| !Arc::ptr_eq(&o.owner, &r.owner)));
             let mut blockers = 0;
             self.blockers(&r.owner, |_| blockers += 1);

@@ -261,6 +261,8 @@ pub(super) struct FamilyLocks {
     shards: Box<[Mutex<Shard>]>,
     /// Number of owners in `ranges`.
     published: AtomicU32,
+    /// Number of owners with priority in a wait for an exclusive lock on a key, or about to begin one.
+    priority_waits: AtomicU32,
     ranges: RwLock<GapSet>,
     /// Locks without entries.
     pub(super) implicit: ImplicitLocks,
@@ -273,6 +275,26 @@ enum GapConflictKey<'a> {
     Table,
     Bytes(&'a [u8]),
     Stored(&'a StoredKey),
+}
+
+/// The wait of an owner with priority in the count of its family, from before its beginning to its end.
+///
+/// Of the waiter and the publisher of a gap lock, one comes second to the latch of the gap locks. The waiter
+/// sees the gap lock then, or the publisher sees the count and looks for the waiter.
+pub(super) struct PriorityWait<'a>(&'a FamilyLocks);
+
+impl PriorityWait<'_> {
+    pub(super) fn begins(locks: &FamilyLocks) -> PriorityWait<'_> {
+        locks.priority_waits.fetch_add(1, Relaxed);
+        drop(locks.ranges.read());
+        PriorityWait(locks)
+    }
+}
+
+impl Drop for PriorityWait<'_> {
+    fn drop(&mut self) {
+        self.0.priority_waits.fetch_sub(1, Relaxed);
+    }
 }
 
 /// The gap locks around one key.
@@ -345,9 +367,9 @@ impl FamilyLocks {
         debug_assert!(shards.is_power_of_two());
         let points = (0..shards).map(|_| Mutex::new(Shard::default()));
         let shards = std::iter::once(Mutex::new(Shard::of_table())).chain(points).collect();
-        let (published, ranges) = (AtomicU32::new(0), RwLock::default());
-        let implicit = ImplicitLocks::default();
-        FamilyLocks { family, table, shards, published, ranges, implicit, observer }
+        let (published, priority_waits) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (ranges, implicit) = (RwLock::default(), ImplicitLocks::default());
+        FamilyLocks { family, table, shards, published, priority_waits, ranges, implicit, observer }
     }
 
     /// The gap locks around a key without an entry.
@@ -358,11 +380,17 @@ impl FamilyLocks {
     /// Publishes a gap lock on `from..to` for the owner. The caller waits for earlier grants.
     pub(super) fn publish(&self, owner: &Arc<LockOwner>, from: &[u8], to: Option<&[u8]>) -> Published {
         let mut ranges = self.ranges.write();
-        let done = ranges.publish(owner, from, to);
+        let mut done = ranges.publish(owner, from, to);
         if done.first {
             self.published.fetch_add(1, Relaxed);
         }
+        done.meets_priority = self.has_priority_waits();
         done
+    }
+
+    /// True if an owner with priority may be waiting for an exclusive lock on a key.
+    pub(super) fn has_priority_waits(&self) -> bool {
+        self.priority_waits.load(Relaxed) > 0
     }
 
     /// Removes the owner's gap locks. The caller holds the wait latch, and then grants the waits they

@@ -10,7 +10,7 @@ use rand::{rngs::StdRng, Rng, SeedableRng};
 
 use super::implicit_test::Keys;
 use super::mode::Mask;
-use super::queue::{Attempt, GivenBack, Queue};
+use super::queue::{Attempt, GivenBack, Queue, Request};
 use super::shard::FamilyLocks;
 use super::*;
 use crate::error::Error;
@@ -47,21 +47,42 @@ impl Shadow {
     }
 }
 
-/// Checks that reports name only transactions in progress.
-struct Live(Vec<AtomicBool>);
+/// Checks that reports name only transactions in progress. Kills those in the way of an owner with priority,
+/// unless they have it as well.
+struct Live {
+    live: Vec<AtomicBool>,
+    owners: Vec<Arc<LockOwner>>,
+    /// Reports after the beginnings of waits.
+    went_on: AtomicU64,
+}
 
-impl WaitObserver for Live {
-    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
+impl Live {
+    fn check(&self, waiter: &LockOwner, holders: &[u64]) {
         assert!(!holders.is_empty(), "a wait for nobody");
         for round in 0..3 {
             for &holder in holders {
                 assert_ne!(holder, waiter.cookie());
-                assert!(self.0[holder as usize].load(SeqCst), "a report names an ended transaction");
+                assert!(self.live[holder as usize].load(SeqCst), "a report names an ended transaction");
             }
             if round < 2 {
                 std::thread::yield_now();
             }
         }
+        if waiter.has_priority() {
+            let owners = holders.iter().map(|&holder| &self.owners[holder as usize - 1]);
+            owners.filter(|owner| !owner.has_priority()).for_each(|owner| owner.wait_cell.kill());
+        }
+    }
+}
+
+impl WaitObserver for Live {
+    fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
+        self.check(waiter, holders);
+    }
+    fn wait_goes_on(&self, waiter: &LockOwner, holders: &[u64]) {
+        assert!(waiter.has_priority());
+        self.went_on.fetch_add(1, SeqCst);
+        self.check(waiter, holders);
     }
     fn wait_ends(&self, _: &LockOwner) {}
 }
@@ -76,15 +97,22 @@ struct Run {
     kills: bool,
     /// Point locks become implicit now and then.
     stores: bool,
+    /// Number of threads whose transactions have priority. They lock keys in their order, so that they are in no
+    /// deadlock among themselves, and each ends well.
+    with_priority: u64,
 }
 
 impl Run {
     fn go(self) -> LockStats {
-        let live = Arc::new(Live((0..=self.threads).map(|_| AtomicBool::new(false)).collect()));
+        let owners: Vec<_> = (1..=self.threads).map(LockOwner::new).collect();
+        let live = Arc::new(Live {
+            live: (0..=self.threads).map(|_| AtomicBool::new(false)).collect(),
+            owners: owners.clone(),
+            went_on: AtomicU64::new(0),
+        });
         let locks =
             Arc::new(LockManager::with_options(Some(live.clone()), Arc::new(SystemClock), self.options));
         let shadows: Arc<Vec<Shadow>> = Arc::new((0..self.keys).map(|_| Shadow::default()).collect());
-        let owners: Vec<_> = (1..=self.threads).map(LockOwner::new).collect();
         let ids = AtomicU64::new(self.threads);
         let (done, commits) = (AtomicU64::new(0), AtomicU64::new(0));
         let run = &self;
@@ -99,15 +127,22 @@ impl Run {
                         let mut rng = StdRng::seed_from_u64(run.seed * 1000 + n as u64);
                         for _ in 0..run.transactions {
                             owner.restart(ids.fetch_add(1, SeqCst));
-                            live.0[n + 1].store(true, SeqCst);
+                            live.live[n + 1].store(true, SeqCst);
                             let mut mine = HashMap::new();
-                            let ended = run.transaction(locks, owner, shadows, &mut mine, &mut rng);
+                            let ended = if (n as u64) < run.with_priority {
+                                owner.set_priority(true);
+                                let done = run.with_priority(locks, owner, shadows, &mut mine, &mut rng);
+                                done.expect("no deadlock, no kill, no bound");
+                                Ok(())
+                            } else {
+                                run.transaction(locks, owner, shadows, &mut mine, &mut rng)
+                            };
                             for (&key, &(s, x)) in &mine {
                                 (0..s).for_each(|_| shadows[key as usize].leave(Mode::Shared));
                                 (0..x).for_each(|_| shadows[key as usize].leave(Mode::Exclusive));
                             }
                             locks.unlock_all(owner);
-                            live.0[n + 1].store(false, SeqCst);
+                            live.live[n + 1].store(false, SeqCst);
                             commits.fetch_add(u64::from(ended.is_ok()), SeqCst);
                         }
                     }));
@@ -123,7 +158,7 @@ impl Run {
             while done.load(SeqCst) < run.threads {
                 locks.check();
                 if run.kills && rng.gen_bool(0.3) {
-                    locks.kill(&owners[rng.gen_range(0..owners.len())]);
+                    locks.kill(&owners[rng.gen_range(run.with_priority as usize..owners.len())]);
                 }
                 let now = ids.load(SeqCst);
                 if now != last.0 {
@@ -138,9 +173,37 @@ impl Run {
         let stats = locks.stats();
         assert_eq!((stats.held, stats.entries, stats.waiting), (0, 0, 0), "seed {}", self.seed);
         let all = self.threads * self.transactions;
-        assert!(commits.load(SeqCst) * 4 > all, "seed {}: {commits:?} of {all} ended well", self.seed);
+        let least = if self.with_priority > 0 { self.with_priority * self.transactions } else { all / 4 };
+        assert!(commits.load(SeqCst) > least, "seed {}: {commits:?} of {all} ended well", self.seed);
         assert!(stats.waits > 0, "seed {}: nobody waited", self.seed);
         stats
+    }
+
+    /// The locks of an owner with priority, in the order of the keys.
+    fn with_priority(
+        &self,
+        locks: &LockManager,
+        owner: &Arc<LockOwner>,
+        shadows: &[Shadow],
+        mine: &mut HashMap<u64, (i64, i64)>,
+        rng: &mut StdRng,
+    ) -> Result<(), Error> {
+        let mut keys: Vec<u64> = (0..rng.gen_range(1..8)).map(|_| rng.gen_range(0..self.keys)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let wait = Policy::Wait(None);
+            let mode = if rng.gen_bool(0.3) { Mode::Shared } else { Mode::Exclusive };
+            locks.lock_point(owner, (key % 3) as u32, &key_bytes(key), mode, wait)?;
+            shadows[key as usize].enter(mode);
+            let own = mine.entry(key).or_default();
+            match mode {
+                Mode::Shared => own.0 += 1,
+                Mode::Exclusive => own.1 += 1,
+            }
+            shadows[key as usize].check(mode, *own, "key with priority");
+        }
+        Ok(())
     }
 
     /// Locks at random; `mine` counts the entries in the shadows, by key.
@@ -258,6 +321,7 @@ fn owners_that_conflict_never_meet_and_every_wait_ends() {
             table_locks: seed % 2 == 1,
             kills: false,
             stores: seed % 3 != 0,
+            with_priority: 0,
         }
         .go();
         assert!(stats.deadlocks > 0, "seed {seed}: {stats:?}");
@@ -282,11 +346,94 @@ fn kills_and_escalations_among_random_transactions() {
             table_locks: false,
             kills: true,
             stores: seed >= 12,
+            with_priority: 0,
         }
         .go();
         assert!(stats.kills > 0, "seed {seed}: {stats:?}");
         assert_eq!(stats.escalations > 0, seed % 2 == 0, "seed {seed}: {stats:?}");
     }
+}
+
+/// The lock table itself checks that no grant makes a wait with priority longer (`Queue::check_priority`).
+#[test]
+fn priority_among_random_transactions_always_ends_well() {
+    let mut kills = 0;
+    for seed in seeds(20..26) {
+        let stats = Run {
+            seed,
+            threads: 6,
+            keys: 3 + seed % 5,
+            transactions: 300,
+            options: LockOptions {
+                max_locks: if seed % 2 == 0 { 3 } else { 0 },
+                max_total: 0,
+                max_advisory: 0,
+                escalate: seed % 4 == 0,
+                shards: 2,
+            },
+            table_locks: seed % 3 == 0,
+            kills: false,
+            stores: seed % 3 != 0,
+            with_priority: 1 + seed % 2,
+        }
+        .go();
+        kills += stats.kills;
+    }
+    assert!(kills > 0, "nobody was in the way");
+}
+
+/// A gap lock that comes into the way of a wait stays until its owner is killed, which the report of it does.
+#[test]
+fn a_wait_with_priority_gets_through_ranges_that_stay() {
+    let owners: Vec<_> = (1..=4).map(LockOwner::new).collect();
+    let live = Arc::new(Live {
+        live: (0..=4).map(|_| AtomicBool::new(true)).collect(),
+        owners: owners.clone(),
+        went_on: AtomicU64::new(0),
+    });
+    let locks = LockManager::new(Some(live.clone()), Arc::new(SystemClock));
+    let (stop, ids) = (AtomicBool::new(false), AtomicU64::new(5));
+    std::thread::scope(|scope| {
+        for (n, owner) in owners.iter().enumerate() {
+            owner.set_cookie(n as u64 + 1);
+        }
+        for owner in &owners[1..] {
+            let (locks, stop, ids) = (&locks, &stop, &ids);
+            scope.spawn(move || {
+                while !stop.load(SeqCst) {
+                    owner.restart(ids.fetch_add(1, SeqCst));
+                    let restored = Range { family: 1, from: vec![b'k'], to: None };
+                    match ids.load(SeqCst) % 3 {
+                        0 => locks.restore_range(owner, &restored),
+                        _ => locks.lock_range(owner, 1, b"", None, Policy::Wait(None)),
+                    }
+                    .ok();
+                    while !owner.is_killed() && !stop.load(SeqCst) {
+                        std::thread::yield_now();
+                    }
+                    // Others come into the way before this one leaves.
+                    std::thread::sleep(Duration::from_micros(100 * u64::from(owner.cookie() == 2)));
+                    locks.unlock_all(owner);
+                }
+            });
+        }
+        let began = Instant::now();
+        while live.went_on.load(SeqCst) < 20 && began.elapsed() < Duration::from_secs(60) {
+            // Ranges come in between.
+            std::thread::sleep(Duration::from_micros(50));
+            owners[0].restart(ids.fetch_add(1, SeqCst));
+            owners[0].set_priority(true);
+            let patience = Policy::Wait(Some(Duration::from_secs(30)));
+            let got = locks.lock_point(&owners[0], 1, b"k", Mode::Exclusive, patience);
+            if got.is_err() {
+                eprintln!("{got:?}\n{}", listing(&locks.list()));
+                std::process::abort();
+            }
+            locks.unlock_all(&owners[0]);
+        }
+        stop.store(true, SeqCst);
+    });
+    assert!(live.went_on.load(SeqCst) >= 20, "few ranges came late: {:?}", live.went_on);
 }
 
 #[test]
@@ -322,6 +469,7 @@ fn one_queue_keeps_its_invariants() {
     for seed in seeds(0..200) {
         let mut rng = StdRng::seed_from_u64(seed);
         let owners: Vec<_> = (0..6).map(LockOwner::new).collect();
+        owners[4..].iter().for_each(|owner| owner.set_priority(seed % 3 == 0));
         let modes = if seed % 2 == 0 { &MODES[2..] } else { &MODES[..] };
         let mut queue = Queue::default();
         let locks = FamilyLocks::new(1, 1, None, None);
@@ -339,12 +487,15 @@ fn one_queue_keeps_its_invariants() {
                 }
             } else if rng.gen_bool(0.5) {
                 let had = queue.is_held_by(owner);
-                let passes = queue.waiting().iter().any(|r| r.want.conflicts_with(want));
+                let conflicts = |r: &&Request| r.want.conflicts_with(want);
+                let passes = queue.waiting().iter().filter(conflicts).any(|r| {
+                    (r.priority && !owner.has_priority()) || (!had && r.priority == owner.has_priority())
+                });
                 match queue.attempt(owner, want, false, &gap_conflict) {
                     Attempt::AlreadyHeld => assert!(had, "seed {seed}"),
                     Attempt::Granted { first } => {
                         assert_eq!(first, !had, "seed {seed}");
-                        assert!(had || !passes, "seed {seed}: a newcomer overtook a wait");
+                        assert!(!passes, "seed {seed}: a request overtook a wait");
                     }
                     Attempt::Blocked => queue.enqueue(owner, want, false, &gap_conflict),
                 }

@@ -3,12 +3,13 @@
 //! A line is `tN COMMAND ...`, or a command without a transaction. Transactions lock by `lock KEY S|X
 //! [POLICY]`, `advisory KEY S|X [POLICY]`, `table IS|IX|S|X [POLICY]`, `intent KEY [POLICY]`, `range FROM TO
 //! [POLICY]` and `gap KEY FROM TO` (`.` for an open end). They have `unlock KEY S|X`, `unlock_all`, `kill`,
-//! `clear_kill`, `written N` and `prefer N`. They ask by `advises` (for advisory locks), `holds` and `locked
+//! `clear_kill`, `written N`, `prefer N`, `applier` and `priority`. `restore FROM TO` publishes a gap lock
+//! without a look at others. They ask by `advises` (for advisory locks), `holds` and `locked
 //! KEY S|X`. `store KEY...` locks these keys, and those stored before, without entries, and releases the
 //! entries. `announce KEY...` announces this, and `confirm KEY...` waits for it.
 //!
 //! Commands without a transaction are `advance MILLISECONDS` (the clock), `show` (the table), `stats`,
-//! `heard` (reports of waits), and `deadlocks` (as reported). POLICY is `wait` (the default),
+//! `heard [tN]` (reports of waits), and `deadlocks` (as reported). POLICY is `wait` (the default),
 //! `wait=MILLISECONDS`, `nowait` or `skip`. Keys are in family 1 unless written `FAMILY/KEY`; a table is
 //! `FAMILY:MODE` or a mode of family 1. A waiting call prints `waits`. Its result is printed under the line
 //! that ended the wait.
@@ -48,6 +49,9 @@ struct Heard(Mutex<Vec<String>>, Mutex<Vec<String>>);
 impl WaitObserver for Heard {
     fn wait_begins(&self, waiter: &LockOwner, holders: &[u64]) {
         self.0.lock().push(format!("t{} for {holders:?}", waiter.id()));
+    }
+    fn wait_goes_on(&self, waiter: &LockOwner, holders: &[u64]) {
+        self.0.lock().push(format!("t{} goes on for {holders:?}", waiter.id()));
     }
     fn wait_ends(&self, waiter: &LockOwner) {
         self.0.lock().push(format!("t{} ended", waiter.id()));
@@ -159,6 +163,14 @@ impl Script {
                 );
             }
             ["deadlocks"] => say = std::mem::take(&mut *self.heard.1.lock()).join("; "),
+            ["heard", who] => {
+                let prefix = format!("{who} ");
+                let (own, others) = std::mem::take(&mut *self.heard.0.lock())
+                    .into_iter()
+                    .partition::<Vec<_>, _>(|report| report.starts_with(&prefix));
+                *self.heard.0.lock() = others;
+                say = format!("{own:?}");
+            }
             ["heard"] => say = format!("{:?}", std::mem::take(&mut *self.heard.0.lock())),
             ["advance", ms] => {
                 let ms: u64 = ms.parse().unwrap();
@@ -260,6 +272,16 @@ impl Script {
             ["applier"] => {
                 owner.set_applier(true);
                 String::new()
+            }
+            ["priority"] => {
+                owner.set_priority(true);
+                String::new()
+            }
+            ["restore", from, to] => {
+                let (family, from) = key(from);
+                let to = (*to != ".").then(|| to.as_bytes().to_vec());
+                let done = locks.restore_range(&owner, &Range { family, from, to });
+                done.map_or_else(|e| e.to_string(), |()| String::new())
             }
             ["unlock", k, m] => {
                 let (family, key) = key(k);
@@ -376,6 +398,9 @@ impl Script {
                 self.pending.remove(&who);
                 self.out += &format!("    t{who}: {answer}\n");
             }
+        }
+        while self.pending.keys().any(|who| self.owners[who].wait_cell.looks()) {
+            std::thread::yield_now();
         }
         self.locks.check();
     }

@@ -10,10 +10,10 @@ use super::key::Probe;
 use super::manager::LockManager;
 use super::mode::Mask;
 use super::owner::LockOwner;
-use super::queue::Attempt;
-use super::shard::{EntryId, EntryPlace, FamilyLocks, Shard};
+use super::queue::{Attempt, Queue};
+use super::shard::{EntryId, EntryPlace, FamilyLocks, PriorityWait, Shard, TABLE_SHARD};
 use super::wait_cell::{WaitDecision, Woken};
-use super::Policy;
+use super::{Policy, WaitObserver};
 use crate::error::{Error, Result};
 use crate::mutant::{self, Mutant};
 
@@ -38,6 +38,30 @@ impl Wakes {
     }
 }
 
+/// Owners with priority and new owners in their way, to be told once no latch is held.
+#[derive(Default)]
+pub(super) struct Looks(Vec<Arc<LockOwner>>);
+
+impl Looks {
+    /// Adds those that `owner` may block newly: it has just been granted `want` here, or waits for it. No owner
+    /// without priority overtakes them so.
+    pub(super) fn add(&mut self, queue: &Queue, owner: &LockOwner, want: Mask) {
+        if owner.has_priority() && queue.has_waiters() {
+            self.0.extend(queue.priority_waits_against(owner, want).cloned());
+        }
+    }
+
+    /// Adds those that a new gap lock of `owner` over the entry's key blocks.
+    pub(super) fn add_for_gap(&mut self, queue: &Queue, owner: &LockOwner) {
+        self.0.extend(queue.priority_waits_against(owner, Mask::AFTER).cloned());
+    }
+
+    /// Has the owners look again.
+    pub(super) fn send(self) {
+        self.0.into_iter().for_each(|owner| owner.wait_cell.look_again());
+    }
+}
+
 /// The object of a wait.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
@@ -52,9 +76,19 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Owners named in a report; their transactions cannot end before it does.
+#[derive(Default)]
 struct Pinned(Vec<Arc<LockOwner>>);
 
 impl Pinned {
+    fn add(&mut self, owner: &Arc<LockOwner>) {
+        owner.pins.fetch_add(1, Relaxed);
+        self.0.push(owner.clone());
+    }
+
+    fn cookies(&self) -> Vec<u64> {
+        self.0.iter().map(|owner| owner.cookie()).collect()
+    }
+
     fn all(owners: &[Arc<LockOwner>]) -> Pinned {
         for owner in owners {
             owner.pins.fetch_add(1, Relaxed);
@@ -89,8 +123,11 @@ impl LockManager {
         }
         let began = self.clock.now_micros();
         let mut wakes = Wakes::default();
-        let mut pinned = Pinned(Vec::new());
+        let mut pinned = Pinned::default();
         let mut deadlocks = Vec::new();
+        let mut looks = Looks::default();
+        let counts = owner.has_priority() && wanted.mode == Mask::X && wanted.shard != TABLE_SHARD;
+        let _counted = counts.then(|| PriorityWait::begins(wanted.locks));
 
         let mut waits = self.waits.lock();
         let mut shard = wanted.locks.latch(wanted.shard);
@@ -103,8 +140,12 @@ impl LockManager {
         let (queue, gap_conflict) = shard.with_gap_conflict(wanted.locks, id);
         match queue.attempt(owner, wanted.mode, wanted.intent, &gap_conflict) {
             Attempt::Granted { first } => {
+                looks.add(queue, owner, wanted.mode);
                 // A passing mode leaves nothing here.
                 shard.tidy(id);
+                drop(shard);
+                drop(waits);
+                looks.send();
                 return Ok(Some((place, first)));
             }
             // Somebody has made the entry of the owner's implicit lock meanwhile: it would wait for itself.
@@ -113,15 +154,13 @@ impl LockManager {
         }
         owner.wait_cell.arm();
         queue.enqueue(owner, wanted.mode, wanted.intent, &gap_conflict);
+        looks.add(queue, owner, wanted.mode);
         *owner.waits_at.lock() = Some(place.clone());
         owner.waits_since.store(began.max(1), Relaxed);
         waits.waiting += 1;
         self.counters.waiting.fetch_add(1, Relaxed);
         if self.observer.is_some() {
-            shard.blockers(wanted.locks, id, owner, |blocker| {
-                blocker.pins.fetch_add(1, Relaxed);
-                pinned.0.push(blocker.clone());
-            });
+            shard.blockers(wanted.locks, id, owner, |blocker| pinned.add(blocker));
         }
         drop(shard);
         self.counters.waits.fetch_add(1, Relaxed);
@@ -133,20 +172,9 @@ impl LockManager {
         }
         drop(deadlocks);
         wakes.send();
+        looks.send();
 
-        let woken = match (owner.wait_cell.decided(), &self.observer) {
-            (Some(outcome), _) => Woken::Decided(outcome),
-            (None, None) => self.park(owner, began, limit),
-            (None, Some(observer)) => {
-                let cookies: Vec<u64> = pinned.0.iter().map(|o| o.cookie()).collect();
-                observer.wait_begins(owner, &cookies);
-                drop(std::mem::replace(&mut pinned, Pinned(Vec::new())));
-                let woken = self.park(owner, began, limit);
-                observer.wait_ends(owner);
-                woken
-            }
-        };
-        drop(pinned);
+        let woken = self.sleep(owner, pinned, began, limit);
         let outcome = match woken {
             Woken::Decided(outcome) => Ok(outcome),
             Woken::Killed => self.withdraw(owner).ok_or(Error::Interrupted),
@@ -173,13 +201,56 @@ impl LockManager {
         counter.fetch_add(1, Relaxed);
     }
 
-    fn park(&self, owner: &LockOwner, began: u64, limit: Option<Duration>) -> Woken {
-        owner.wait_cell.park(|| {
+    /// Parks the owner of a wait until its end. The observer hears of the begin, of new owners in the way, and of
+    /// the end. `pinned` are the owners in the way at the begin.
+    fn sleep(&self, owner: &Arc<LockOwner>, pinned: Pinned, began: u64, limit: Option<Duration>) -> Woken {
+        if let Some(outcome) = owner.wait_cell.decided() {
+            return Woken::Decided(outcome);
+        }
+        let Some(observer) = &self.observer else { return self.park(owner, began, limit, || ()) };
+        let mut reported = Vec::new();
+        if owner.has_priority() {
+            reported.extend(pinned.0.iter().map(|o| o.id()));
+        }
+        observer.wait_begins(owner, &pinned.cookies());
+        drop(pinned);
+        let look = || self.report_new_blockers(owner, &**observer, &mut reported);
+        let woken = self.park(owner, began, limit, look);
+        observer.wait_ends(owner);
+        woken
+    }
+
+    fn park(&self, owner: &LockOwner, began: u64, limit: Option<Duration>, look: impl FnMut()) -> Woken {
+        let left = || {
             let limit = limit.filter(|_| !mutant::is(Mutant::DeadlineIgnored));
             let limit = u64::try_from(limit?.as_micros()).unwrap_or(u64::MAX);
             let gone = self.clock.now_micros().saturating_sub(began);
             Some(Duration::from_micros(limit.saturating_sub(gone)))
-        })
+        };
+        owner.wait_cell.park(left, look)
+    }
+
+    /// Reports the owners in the way of the wait of `owner` that no report of this wait has named. `reported`
+    /// are the ids of those named.
+    fn report_new_blockers(
+        &self,
+        owner: &Arc<LockOwner>,
+        observer: &dyn WaitObserver,
+        reported: &mut Vec<u64>,
+    ) {
+        let mut new = Pinned::default();
+        let waits = self.waits.lock();
+        let Some(place) = owner.waits_at.lock().clone() else { return };
+        place.latch().blockers(&place.locks, place.id, owner, |blocker| {
+            if !reported.contains(&blocker.id()) {
+                reported.push(blocker.id());
+                new.add(blocker);
+            }
+        });
+        drop(waits);
+        if !new.0.is_empty() {
+            observer.wait_goes_on(owner, &new.cookies());
+        }
     }
 
     /// Finds the cycles closed by the wait of `owner` and ends one wait in each. `deadlocks` receives the reports

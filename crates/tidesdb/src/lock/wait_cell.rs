@@ -34,6 +34,11 @@ pub(super) enum Woken {
 struct WaitState {
     outcome: Option<WaitDecision>,
     killed: bool,
+    /// Others may have come into the way of the wait.
+    look_again: bool,
+    /// The owner looks or reports, and will park.
+    #[cfg(all(test, not(loom)))]
+    looks: bool,
 }
 
 /// One owner's parking place, for one wait at a time. Its mutex is a leaf: nothing is called under it.
@@ -46,7 +51,13 @@ pub(super) struct WaitCell {
 impl WaitCell {
     /// Begins a wait. Called by the owner before others can see its request.
     pub(super) fn arm(&self) {
-        self.lock().outcome = None;
+        let mut state = self.lock();
+        state.outcome = None;
+        state.look_again = false;
+        #[cfg(all(test, not(loom)))]
+        {
+            state.looks = true;
+        }
     }
 
     /// Ends the wait. The first decision stands. The caller calls `wake` once it holds no latch.
@@ -66,6 +77,19 @@ impl WaitCell {
         self.changed.notify_all();
     }
 
+    /// Has the owner look again who blocks it. Any thread may call it, at any time: too many looks do no harm.
+    pub(super) fn look_again(&self) {
+        self.lock().look_again = true;
+        self.wake();
+    }
+
+    /// True until a waiting owner has looked again and reported, and parks.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn looks(&self) -> bool {
+        let state = self.lock();
+        state.look_again || state.looks
+    }
+
     /// Interrupts the present wait and every later one until `clear_kill`.
     pub(super) fn kill(&self) {
         self.lock().killed = true;
@@ -83,10 +107,15 @@ impl WaitCell {
     }
 
     /// Parks until a decision, a kill, or the end of the time. `left`, called before each sleep, returns the
-    /// remaining time, or `None` for "no limit".
-    pub(super) fn park(&self, mut left: impl FnMut() -> Option<Duration>) -> Woken {
+    /// remaining time, or `None` for "no limit". `look`, called without the cell's mutex, answers
+    /// [`WaitCell::look_again`].
+    pub(super) fn park(&self, mut left: impl FnMut() -> Option<Duration>, mut look: impl FnMut()) -> Woken {
         let mut state = self.lock();
         let mut looks = !mutant::is(Mutant::DecisionUnseen);
+        #[cfg(all(test, not(loom)))]
+        {
+            state.looks = false;
+        }
         loop {
             if let Some(outcome) = state.outcome.filter(|_| looks) {
                 return Woken::Decided(outcome);
@@ -94,6 +123,21 @@ impl WaitCell {
             looks = true;
             if state.killed {
                 return Woken::Killed;
+            }
+            if state.look_again && !mutant::is(Mutant::NewBlockerUnreported) {
+                state.look_again = false;
+                #[cfg(all(test, not(loom)))]
+                {
+                    state.looks = true;
+                }
+                drop(state);
+                look();
+                state = self.lock();
+                #[cfg(all(test, not(loom)))]
+                {
+                    state.looks = false;
+                }
+                continue;
             }
             let left = left();
             if left == Some(Duration::ZERO) {
@@ -135,7 +179,7 @@ mod model {
             wait_cell.arm();
             t.request = true;
         }
-        let woken = wait_cell.park(|| None);
+        let woken = wait_cell.park(|| None, || ());
         match woken {
             Woken::Decided(WaitDecision::Granted { .. }) => Ok(()),
             Woken::Decided(WaitDecision::Deadlock) => Err(woken),
@@ -205,6 +249,36 @@ mod model {
             assert_eq!(t.holder, answer.is_ok());
             assert!(!t.request);
             assert!(answer.is_ok() || answer == Err(Woken::Killed));
+        });
+    }
+
+    /// An owner that comes into the way, and leaves only once the waiter has told of it.
+    #[test]
+    fn a_waiter_tells_of_all_that_come_into_its_way() {
+        loom::model(|| {
+            let table = Arc::new(Mutex::new(Table { holder: true, request: true }));
+            let wait_cell = Arc::new(WaitCell::default());
+            wait_cell.arm();
+            let told = Arc::new((Mutex::new(false), loom::sync::Condvar::new()));
+            let (t, h, tells) = (table.clone(), wait_cell.clone(), told.clone());
+            let blocker = thread::spawn(move || {
+                h.look_again();
+                let mut is_told = tells.0.lock().unwrap();
+                while !*is_told {
+                    is_told = tells.1.wait(is_told).unwrap();
+                }
+                drop(is_told);
+                end(&t, &h, WaitDecision::Granted { first: true });
+            });
+            let woken = wait_cell.park(
+                || None,
+                || {
+                    *told.0.lock().unwrap() = true;
+                    told.1.notify_all();
+                },
+            );
+            assert_eq!(woken, Woken::Decided(WaitDecision::Granted { first: true }));
+            blocker.join().unwrap();
         });
     }
 

@@ -113,7 +113,7 @@ impl Transaction {
         // Nor is it worth a wait: an owner whose outcome the restart decides keeps its locks until then.
         self.check_newest_is_written()?;
         let policy = self.policy(skip);
-        let intent = self.options.optimistic && !self.options.ordered_waits;
+        let intent = self.options.optimistic && !self.options.ordered_waits && !self.options.priority;
         let locks = &self.transactions.locks;
         let granted = if intent && mode == Mode::Exclusive && self.options.isolation < Isolation::Serializable
         {

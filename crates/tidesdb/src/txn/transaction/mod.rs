@@ -131,6 +131,7 @@ impl Transaction {
         self.phase = TransactionPhase::Active;
         self.owner.restart(self.transactions.new_owner_id());
         self.owner.set_applier(options.ordered_waits);
+        self.owner.set_priority(options.priority);
         self.owner.set_keeps_reads(options.isolation == Isolation::Serializable);
         self.published.entry.begin(options.isolation, options.optimistic, self.store.now_micros());
         Ok(())

@@ -49,6 +49,9 @@ pub struct TransactionOptions {
     pub unlocked: bool,
     /// A replica's applier: every conflict is a wait.
     pub ordered_waits: bool,
+    /// Its locks have priority ([`LockOwner::set_priority`](crate::lock::LockOwner::set_priority)): for an
+    /// applier of a cluster. It waits for locks also with `optimistic`.
+    pub priority: bool,
     /// Reads see expired entries while they exist: a replica's applier finds rows changed by its primary
     /// before they expired. Checks for duplicates do not see them.
     pub sees_expired: bool,
