@@ -19,7 +19,7 @@ use crate::options::LogLevel;
 use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
 use crate::sync::{note, stage, Mutex};
-use crate::types::{FamilyId, MemtableId, RowCount, Seq};
+use crate::types::{FamilyId, MemtableId, RowCount};
 use crate::version::Edit;
 use crate::wal::FullFor;
 
@@ -217,7 +217,7 @@ impl Maintenance {
             flushed.edit.new_files.iter().for_each(|file| self.store.versions.discard_file(file.number));
             return Err(error);
         }
-        self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
+        self.install_sealed(flushed.edit.clone(), last)?;
         let took = self.store.env.clock.elapsed(begun);
         self.store.stats.flush_times.add(took);
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
@@ -252,8 +252,8 @@ impl Maintenance {
         prepared.min(self.store.memtables_min_segment(flushed))
     }
 
-    /// Makes the runs of a commit part of the version. Everything older is in it.
-    pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
+    /// Makes the runs of a commit part of the version. Everything older is in it. `sealed` has the runs.
+    pub(crate) fn install_runs(&self, runs: &CommittedRuns, sealed: &Sealed) -> Result<()> {
         let live = |family| self.store.catalog.is_live(family);
         self.log_before_install(runs.id())?;
         // This thread alone gives a family its first table.
@@ -263,7 +263,7 @@ impl Maintenance {
             version.family(family).is_none().then(|| deepest_level(&options))
         };
         note("edit: runs");
-        self.install_sealed(runs.edit(&live, &deepest), runs.id(), runs.seq())?;
+        self.install_sealed(runs.edit(&live, &deepest), sealed)?;
         self.shape_changed();
         Ok(())
     }
@@ -289,11 +289,13 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Makes everything sealed up to memtable `upto` part of the version, and releases its log. `last_seq` is
-    /// its last commit. All older memtables are in the version, and [`Maintenance::log_before_install`] has
-    /// run.
-    fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
-        edit.last_seq = Some(last_seq);
+    /// Makes everything sealed up to `last` part of the version, and releases its log. All older memtables are in
+    /// the version, and [`Maintenance::log_before_install`] has run.
+    fn install_sealed(&self, mut edit: Edit, last: &Sealed) -> Result<()> {
+        let upto = last.flushable.id();
+        edit.last_seq = Some(last.last_seq);
+        // The log that is released has it in a record.
+        edit.position = last.position;
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.min_segment_to_keep(upto);
