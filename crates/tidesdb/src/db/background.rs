@@ -295,7 +295,11 @@ impl Maintenance {
         let upto = last.flushable.id();
         edit.last_seq = Some(last.last_seq);
         // The log that is released has it in a record.
-        edit.position = last.position;
+        edit.position = match () {
+            () if mutant::is(Mutant::PositionForgottenByFlush) => None,
+            () if mutant::is(Mutant::PositionOfLaterCommit) => self.store.pipeline.position(),
+            () => last.position,
+        };
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.min_segment_to_keep(upto);

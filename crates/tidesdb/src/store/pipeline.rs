@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::format::cluster_position::ClusterPosition;
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::{CommitBatch, Ordered};
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
@@ -33,10 +34,12 @@ struct OrderState {
 
 impl OrderState {
     fn note_position(&mut self, position: Option<ClusterPosition>) {
-        if position.is_some() {
-            self.position = position;
-            self.is_unsealed = true;
+        let Some(new) = position else { return };
+        if mutant::is(Mutant::PositionIsMaximum) && self.position.is_some_and(|old| old.number > new.number) {
+            return;
         }
+        self.position = position;
+        self.is_unsealed = true;
     }
 }
 

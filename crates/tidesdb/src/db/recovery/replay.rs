@@ -151,7 +151,8 @@ impl Replay {
     /// Takes the position of a commit that is not in files. In the log's order, so that a later one is the newest,
     /// whatever its number.
     fn note_position(&mut self, seq: Seq, position: Option<ClusterPosition>) {
-        if seq > self.flushed.max(self.repaired_upto) {
+        let is_new = seq > self.flushed.max(self.repaired_upto);
+        if is_new && !mutant::is(Mutant::PositionForgottenByReplay) {
             self.position = position.or(self.position);
         }
     }
