@@ -215,7 +215,6 @@ impl Transaction {
         self.count(0);
         self.published.set_part(&self.store, Part::Open);
         self.decision.xid.clear();
-        self.decision.position = None;
         self.undo.clear();
         self.locks.clear();
         self.changed();
