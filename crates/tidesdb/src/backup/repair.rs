@@ -181,7 +181,7 @@ impl Survey {
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1)
                 .with_values(versions.values())
                 .of_repaired_store(state.unproven_upto)
-                .from_position(state.position);
+                .with_position(state.position);
         let first = state.first_live_segment.max(1);
         let found =
             wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |_, record| {

@@ -208,7 +208,7 @@ impl<'a> Recovery<'a> {
         let buffer = self.options.write_buffer_size;
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
             .of_repaired_store(self.state.unproven_upto)
-            .from_position(self.state.position)
+            .with_position(self.state.position)
             .with_values(self.versions.values());
         let visit = &mut |at, record: RecordRef<'_>| {
             tail.note(at, &record);

@@ -144,7 +144,7 @@ impl Replay {
     }
 
     /// The cluster's position as of the flushed commits.
-    pub(crate) fn from_position(self, position: Option<ClusterPosition>) -> Replay {
+    pub(crate) fn with_position(self, position: Option<ClusterPosition>) -> Replay {
         Replay { position, ..self }
     }
 
@@ -499,7 +499,7 @@ mod tests {
             (vec![commit(4, 2), alone(5, -1)], -1),
             (vec![names, runs, commit(5, 7), marker(2, 6, 6)], 6),
         ] {
-            let mut replay = replay().from_position(at(100));
+            let mut replay = replay().with_position(at(100));
             records.iter().for_each(|record| replay.record(*record).expect("replays"));
             assert_eq!(replay.position, at(last), "{records:?}");
             assert_eq!(replay.ends.len(), replay.pieces.len());
@@ -507,7 +507,7 @@ mod tests {
                 assert_eq!((end.position, end.last_seq), (at(last), replay.newest), "{records:?}");
             }
         }
-        let mut replay = replay().from_position(at(100));
+        let mut replay = replay().with_position(at(100));
         for record in [names, runs, commit(5, 7), plain(6), marker(2, 7, 6), plain(8), alone(9, 5)] {
             replay.record(record).expect("replays");
         }
