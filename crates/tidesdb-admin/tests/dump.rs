@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use serde_json::Value;
+use tidesdb::internal::format::{ClusterPosition, Gtid};
 use tidesdb::{Compression, Db, FamilyOptions, FormatVersion, Options};
 
 /// Runs the program in this process: exit status, output, errors.
@@ -235,6 +236,35 @@ fn a_dump_of_the_log_tells_the_format_of_its_segments() {
             assert_eq!(put["format"], number, "{put}");
         }
     }
+}
+
+#[test]
+fn the_clusters_position_is_told_of_records_and_edits() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("store");
+    let db = Db::open(&path, Options { least_format: FormatVersion::Two, ..options() }).expect("opens");
+    let gtid = Some(Gtid { domain: 1, server: 2, number: 3 });
+    let mut position = ClusterPosition { uuid: [0xab; 16], number: 41, gtid };
+    db.engine().set_position(&position).expect("sets it");
+    db.flush().expect("flushes");
+    (position.number, position.gtid) = (-1, None);
+    db.engine().set_position(&position).expect("sets it");
+    db.close().expect("closes");
+    let store = Store { _directory: directory, path };
+    let of_edit = "abababab-abab-abab-abab-abababababab:41, GTID 1-2-3";
+    let of_record = "abababab-abab-abab-abab-abababababab:-1";
+    for (kind, shown, line) in [("manifest", of_edit, "is "), ("wal", of_record, "cluster's position ")] {
+        let (status, text, _) = admin(&["dump", kind, store.path()]);
+        assert_eq!(status, 0, "{text}");
+        assert!(text.lines().any(|found| found.ends_with(&format!("{line}{shown}"))), "{text}");
+        let told = json_lines(&["dump", kind, store.path()]).into_iter().any(|line| {
+            let changes = line["changes"].as_array().cloned().unwrap_or_default();
+            line["position"] == shown || changes.iter().any(|change| change["position"] == shown)
+        });
+        assert!(told, "{kind}");
+    }
+    let (status, text, _) = admin(&["verify", store.path()]);
+    assert_eq!(status, 0, "{text}");
 }
 
 /// The file of the log with the bytes, and their place.

@@ -222,6 +222,8 @@ typedef struct tidesdb_options {
                                        control groups leave, and shrinks when others need it. Without max_memory it
                                        keeps its size */
   uint8_t new_format;               /* version of the formats of a store that this opening makes: 1 or 2 */
+  uint8_t least_format;             /* a store of a lower version moves to this one, 1 or 2. None goes back: older builds
+                                       refuse it from then on. On a full disk it stays: see tidesdb_format() */
   int log_level;                    /* TIDESDB_LOG_* */
   tidesdb_log_fn log;               /* may be NULL */
   void *log_context;
@@ -539,6 +541,35 @@ int tidesdb_txn_rollback(tidesdb_txn *txn);
 void tidesdb_txn_kill(tidesdb_txn *txn);
 /* Forgets a kill: it was for a statement that has ended. Called before tidesdb_txn_statement_begin(), which may wait. */
 void tidesdb_txn_clear_kill(tidesdb_txn *txn);
+
+/* ---- a position in a cluster's order --------------------------------------------------------- */
+
+/* The place of a commit in the order of a Galera cluster. The engine compares no two of them. */
+typedef struct tidesdb_position {
+  uint8_t uuid[16];                 /* the cluster's history of changes */
+  int64_t number;                   /* of the write set in that history; negative: undefined */
+  int has_gtid;                     /* 0: the fields below are not set */
+  uint32_t gtid_domain;
+  uint32_t gtid_server;
+  uint64_t gtid_number;
+} tidesdb_position;
+
+/* A position needs a store of version 2 of the formats (`least_format`); in another one the setters are
+ * TIDESDB_INVALID.
+ *
+ * Gives the transaction's commit its position, in place of an earlier one; NULL takes it back. Called between
+ * tidesdb_txn_begin() and tidesdb_txn_order(), also for a prepared transaction. The commit's record has it, so that both
+ * survive a crash or neither does. The end of the transaction forgets it. TIDESDB_INVALID after order, and for a
+ * transaction that was prepared without changes. One without changes that gets it before prepare has a commit of its
+ * own. */
+int tidesdb_txn_set_position(tidesdb_txn *txn, const tidesdb_position *position);
+/* The position of the newest commit with one, in the order of the log, whatever its number. The commit is ordered, and
+ * perhaps not durable yet. TIDESDB_NOT_FOUND when no commit of the store ever had one. */
+int tidesdb_get_position(tidesdb_db *db, tidesdb_position *position);
+/* Writes a position without changes, a lower one too. As durable as the store's sync mode says. */
+int tidesdb_set_position(tidesdb_db *db, const tidesdb_position *position);
+
+/* ---- prepared transactions, and the log ------------------------------------------------------ */
 
 /* Prepared transactions that nobody has decided: found by recovery, or freed by their owner. `visit` gets each xid. */
 int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_slice xid), void *context);

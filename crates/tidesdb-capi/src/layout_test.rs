@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::{
     error, CompactionInfoC, CursorHandle, DeadlockC, DeadlockWaitC, FamilyInfoC, FamilyOptionsC,
-    FamilyStatsC, KeyPartC, LiveOptionsC, LockInfoC, MemoryPlanC, OpC, OptionsC, ReadWorkC, RowC, SeekC,
-    Slice, StatsC, TableInfoC, TxnInfoC, ValueFileInfoC, WaitObserverC, WatchC,
+    FamilyStatsC, KeyPartC, LiveOptionsC, LockInfoC, MemoryPlanC, OpC, OptionsC, PositionC, ReadWorkC, RowC,
+    SeekC, Slice, StatsC, TableInfoC, TxnInfoC, ValueFileInfoC, WaitObserverC, WatchC,
 };
 
 /// Checks one struct: C's name, Rust's, the fields with one name in both, then the renamed ones.
@@ -78,6 +78,7 @@ fn structs_agree_with_the_header() {
             flush_on_close,
             cache_grows,
             new_format,
+            least_format,
             log_level,
             log,
             log_context,
@@ -85,6 +86,13 @@ fn structs_agree_with_the_header() {
             observer,
             family_label,
         ]
+    );
+    check!(
+        c,
+        rust,
+        "tidesdb_position",
+        PositionC,
+        [uuid, number, has_gtid, gtid_domain, gtid_server, gtid_number]
     );
     check!(
         c,
@@ -374,6 +382,7 @@ fn structs_agree_with_the_header() {
         ("tidesdb_live_options", size_of::<LiveOptionsC>()),
         ("tidesdb_family_options", size_of::<FamilyOptionsC>()),
         ("tidesdb_op", size_of::<OpC>()),
+        ("tidesdb_position", size_of::<PositionC>()),
         ("tidesdb_row", size_of::<RowC>()),
         ("tidesdb_seek", size_of::<SeekC>()),
         ("tidesdb_family_stats", size_of::<FamilyStatsC>()),

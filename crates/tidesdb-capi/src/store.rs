@@ -53,6 +53,7 @@ pub struct OptionsC {
     pub(crate) flush_on_close: u8,
     pub(crate) cache_grows: u8,
     pub(crate) new_format: u8,
+    pub(crate) least_format: u8,
     pub(crate) log_level: c_int,
     pub(crate) log: Option<LogFn>,
     pub(crate) log_context: *mut c_void,
@@ -83,6 +84,7 @@ pub unsafe extern "C" fn tidesdb_options_init(options: *mut OptionsC) {
         flush_on_close: 0,
         cache_grows: 0,
         new_format: defaults.new_format.number() as u8,
+        least_format: defaults.least_format.number() as u8,
         log_level: 1,
         log: None,
         log_context: std::ptr::null_mut(),
@@ -117,6 +119,7 @@ unsafe fn options_of(c: &OptionsC, log_level: &Arc<AtomicI32>) -> Result<Options
         finish_compactions_on_close: c.finish_compactions_on_close != 0,
         flush_on_close: c.flush_on_close != 0,
         new_format: format_version(c.new_format)?,
+        least_format: format_version(c.least_format)?,
         ..Options::default()
     };
     if !c.write_buffer_variable.is_null() {

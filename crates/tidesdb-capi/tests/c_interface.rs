@@ -149,6 +149,7 @@ groups!(
     outlived,
     closed,
     marks,
+    positions,
     connections,
     figures,
     backups,

@@ -1909,6 +1909,74 @@ static void marks(void) {
 }
 
 /* Rows are counted as operations say; a scan puts it right. */
+static void position_is(tidesdb_db *db, int64_t number, int has_gtid) {
+  tidesdb_position found;
+  OK(tidesdb_get_position(db, &found));
+  CHECK(found.uuid[0] == 1 && found.uuid[15] == 16);
+  CHECK(found.number == number && !found.has_gtid == !has_gtid);
+  CHECK(!has_gtid || (found.gtid_domain == 7 && found.gtid_server == 8 && found.gtid_number == UINT64_MAX));
+}
+
+static void positions(void) {
+  tidesdb_options options;
+  tidesdb_position position;
+  tidesdb_family *family;
+  tidesdb_txn *txn;
+  tidesdb_db *db;
+  size_t i;
+
+  memset(&position, 0, sizeof position);
+  for (i = 0; i < sizeof position.uuid; i++)
+    position.uuid[i] = (uint8_t)(i + 1);
+  position.number = -1;
+  tidesdb_options_init(&options);
+  CHECK(options.least_format == 1);
+  OK(tidesdb_open(path, &options, &db));
+  CHECK(tidesdb_format(db) == 1);
+  IS(TIDESDB_NOT_FOUND, tidesdb_get_position(db, &position));
+  IS(TIDESDB_INVALID, tidesdb_set_position(db, &position));
+  CHECK(strstr(tidesdb_last_error(), "version 2"));
+  txn = begin_txn(db);
+  IS(TIDESDB_INVALID, tidesdb_txn_set_position(txn, &position));
+  tidesdb_txn_free(txn);
+  OK(tidesdb_close(db));
+  options.least_format = 3;
+  IS(TIDESDB_INVALID, tidesdb_open(path, &options, &db));
+  options.least_format = 2;
+  OK(tidesdb_open(path, &options, &db));
+  CHECK(tidesdb_format(db) == 2);
+
+  family = make_family(db, "t");
+  OK(tidesdb_set_position(db, &position));
+  position_is(db, -1, 0);
+  position.number = INT64_MAX;
+  position.has_gtid = 2;
+  position.gtid_domain = 7;
+  position.gtid_server = 8;
+  position.gtid_number = UINT64_MAX;
+  txn = begin_txn(db);
+  OK(put(txn, family, "k", "v"));
+  OK(tidesdb_txn_set_position(txn, &position));
+  OK(tidesdb_txn_set_position(txn, NULL));
+  OK(tidesdb_txn_prepare(txn, (const uint8_t *)"x", 1));
+  OK(tidesdb_txn_set_position(txn, &position));
+  position_is(db, -1, 0);
+  tidesdb_txn_order(txn);
+  position_is(db, INT64_MAX, 1);
+  IS(TIDESDB_INVALID, tidesdb_txn_set_position(txn, &position));
+  OK(tidesdb_txn_finish(txn, 0));
+  tidesdb_txn_free(txn);
+  tidesdb_family_close(family);
+  IS(TIDESDB_INVALID, tidesdb_get_position(db, NULL));
+  IS(TIDESDB_INVALID, tidesdb_get_position(NULL, &position));
+  IS(TIDESDB_INVALID, tidesdb_set_position(db, NULL));
+  IS(TIDESDB_INVALID, tidesdb_txn_set_position(NULL, &position));
+  OK(tidesdb_close(db));
+  OK(tidesdb_open(path, &options, &db));
+  position_is(db, INT64_MAX, 1);
+  OK(tidesdb_close(db));
+}
+
 static void counts_to(tidesdb_family *family, uint64_t rows) {
   tidesdb_family_stats stats;
   memset(&stats, 0, sizeof stats);
@@ -2529,7 +2597,7 @@ int main(int argc, char **argv) {
       {"waits", lock_waits},      {"ranges", ranges},       {"statements", statements}, {"two_phase", two_phase},
       {"checkpoints", checkpoints}, {"counters", counters}, {"ddl", ddl_groups},    {"insight", insight},
       {"misuse", misuse},         {"observer", observer},   {"outlived", outlived},
-      {"closed", closed},         {"marks", marks},         {"connections", connections},
+      {"closed", closed},         {"marks", marks},         {"positions", positions},         {"connections", connections},
       {"backups", backups},         {"figures", figures},    {"expiries", expiries},
       {"singles", singles},       {"txn_keys", txn_keys},   {"iterators", iterators},
       {"ingests", ingests},

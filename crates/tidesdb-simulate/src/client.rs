@@ -223,7 +223,7 @@ impl<'a> Client<'a> {
         let mut replaced = std::mem::take(&mut self.locked);
         replaced.retain(|place, _| self.own.contains_key(place));
         let (writes, kept) = (std::mem::take(&mut self.own), std::mem::take(&mut self.kept));
-        self.end(txn, Commit { seq: 0, writes, replaced, kept, snapshot, kind })
+        self.end(txn, Commit { writes, replaced, kept, snapshot, kind, ..Commit::default() })
     }
 
     /// `Ok(Err)`: an error at which the transaction ends. A duplicate does not end it.

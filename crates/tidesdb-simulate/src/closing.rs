@@ -69,7 +69,7 @@ pub fn settle(db: &Db, history: &History, promises: Promises) -> Result<(), Stri
 fn check_counts(db: &Db, content: &Content) -> Result<(), String> {
     for info in db.families() {
         let name = info.family.name();
-        let rows = content.get(&name[..]).map_or(0, |(_, found)| found.rows.len() as u64);
+        let rows = content.families.get(&name[..]).map_or(0, |(_, found)| found.rows.len() as u64);
         if !info.stats.counted || info.stats.entries != rows {
             return Err(format!("family {} has {rows} rows, counted: {:?}", shown(&name), info.stats));
         }

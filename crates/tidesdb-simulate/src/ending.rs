@@ -64,6 +64,10 @@ impl Client<'_> {
             world.history.branches(|all| all.begin(&xid, &commit.writes));
         }
         let before = world.mode.now();
+        let early = self.written % 2 == 0;
+        if early {
+            world.give_position(&mut txn, &mut commit).map_err(|error| format!("position: {error}"))?;
+        }
         let prepared = if xa { txn.prepare_xa(&xid) } else { txn.prepare(Some(&xid)) };
         if let Err(error) = prepared {
             world.met(&error)?;
@@ -90,6 +94,9 @@ impl Client<'_> {
         if let Err(error) = txn.resume() {
             world.met(&error)?;
             return self.undo_prepared(txn, &xid);
+        }
+        if !early {
+            world.give_position(&mut txn, &mut commit).map_err(|error| format!("position: {error}"))?;
         }
         txn.order();
         let Some(seq) = txn.ordered_seq() else {

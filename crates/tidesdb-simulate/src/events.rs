@@ -77,6 +77,8 @@ const KINDS: &[&str] = &[
     "opened for reading only",
     "options changed",
     "pair of put and deletion dropped",
+    "position of a commit",
+    "position without changes",
     "power cut after a failure of the log",
     "prepared after a crash",
     "prepared for later",

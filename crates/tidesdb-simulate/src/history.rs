@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use tidesdb_simulated::internal::format::ClusterPosition;
+
 use crate::branches::Branches;
 use crate::model::{
     apply, difference, first_difference, is_content, names_at, shown, value, Commit, Content, Life, Lives,
@@ -88,6 +90,11 @@ impl State {
         let mut lives = Lives::new();
         self.commits.iter().filter(|c| c.seq <= seq).for_each(|c| apply(&mut lives, &c.writes));
         lives
+    }
+
+    /// The cluster's position after the commits up to a place.
+    fn position_at(&self, seq: u64) -> Option<ClusterPosition> {
+        self.commits.iter().rev().filter(|commit| commit.seq <= seq).find_map(|commit| commit.position)
     }
 
     /// The place at which a family was dropped.
@@ -203,14 +210,15 @@ impl History {
 
     /// The first and the last place with `content` as the store's state. No required commit may be missing.
     pub fn place_of(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
-        self.with(|state| state.place_of(content, owed, |_| true))
+        self.with(|state| state.place_of(content, owed, true, |_| true))
     }
 
     /// The same of a store still open: it does not show failed changes of the dictionary.
     pub fn place_of_shown(&self, content: &Content, owed: &Owed) -> Result<(u64, u64), String> {
         self.with(|state| {
             let unshown = state.unshown.clone();
-            state.place_of(content, owed, |seq| !unshown.contains(&seq))
+            // Its position is that of an ordered commit, shown or not.
+            state.place_of(content, owed, false, |seq| !unshown.contains(&seq))
         })
     }
 
@@ -233,7 +241,7 @@ impl History {
             let none = Names::new();
             let names = names_at(&state.names, u64::MAX).unwrap_or(&none);
             match is_content(&lives, names, content) {
-                true => Ok(()),
+                true => check_position(content, state.position_at(u64::MAX)),
                 false => Err(difference(&lives, names, content)),
             }
         })
@@ -245,6 +253,7 @@ impl State {
         &mut self,
         content: &Content,
         owed: &Owed,
+        has_position: bool,
         is_shown: impl Fn(u64) -> bool,
     ) -> Result<(u64, u64), String> {
         self.sort();
@@ -256,18 +265,24 @@ impl State {
         let (mut lives, mut commits) = (Lives::new(), self.commits.iter().peekable());
         let mut found: Option<(u64, u64)> = None;
         let (mut least, none) = (String::new(), Names::new());
+        let mut position = None;
         for seq in places {
             while let Some(commit) = commits.next_if(|commit| commit.seq <= seq) {
                 apply(&mut lives, &commit.writes);
+                position = commit.position.or(position);
             }
             if seq < owed.upto {
                 continue;
             }
             let names = names_at(&names, seq).unwrap_or(&none);
-            if is_content(&lives, names, content) {
+            if !is_content(&lives, names, content) {
+                if least.is_empty() {
+                    least = difference(&lives, names, content);
+                }
+            } else if let Some(what) = check_position(content, position).err().filter(|_| has_position) {
+                least = what;
+            } else {
                 found = Some((found.map_or(seq, |(first, _)| first), seq));
-            } else if least.is_empty() {
-                least = difference(&lives, names, content);
             }
         }
         let why = format!("the rows after a crash are those of no place from {} on; {least}", owed.upto);
@@ -283,6 +298,8 @@ impl State {
         }
         let none = Names::new();
         let names = names_at(&self.names, frozen.seq).unwrap_or(&none);
+        let position = check_position(&frozen.content, self.position_at(frozen.seq));
+        position.map_err(|what| format!("a backup of commit {}: {what}", frozen.seq))?;
         match is_content(&lives, names, &frozen.content) {
             true => Ok(()),
             false => {
@@ -290,6 +307,16 @@ impl State {
                 Err(format!("a backup of commit {} differs: {what}", frozen.seq))
             }
         }
+    }
+}
+
+/// Whether a store has the cluster's position of its commits.
+fn check_position(content: &Content, must: Option<ClusterPosition>) -> Result<(), String> {
+    let shown =
+        |position: Option<ClusterPosition>| position.map_or("none".into(), |position| position.to_string());
+    match content.position == must {
+        true => Ok(()),
+        false => Err(format!("the position is {}, must be {}", shown(content.position), shown(must))),
     }
 }
 

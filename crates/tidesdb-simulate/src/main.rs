@@ -27,6 +27,7 @@ mod model;
 mod mutants;
 mod options;
 mod owner;
+mod positions;
 mod program;
 mod random;
 mod reading;

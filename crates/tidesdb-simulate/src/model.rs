@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidesdb_simulated::internal::format::ClusterPosition;
+
 /// A family by its number, never given again: a truncated family is another one.
 pub type Life = u32;
 /// A key of a family.
@@ -13,8 +15,6 @@ pub type Value = Option<Row>;
 pub type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 /// The families by their names.
 pub type Names = BTreeMap<Vec<u8>, Life>;
-/// All families of a store with their numbers and rows, by name.
-pub type Content = BTreeMap<Vec<u8>, (Life, Found)>;
 /// The newest rows of each family.
 pub type Lives<'a> = BTreeMap<Life, BTreeMap<&'a [u8], &'a Row>>;
 
@@ -60,6 +60,15 @@ pub struct Found {
     pub second: u64,
 }
 
+/// What a store has.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// All families with their numbers and rows, by name.
+    pub families: BTreeMap<Vec<u8>, (Life, Found)>,
+    /// The cluster's position.
+    pub position: Option<ClusterPosition>,
+}
+
 /// Rows from one key on, up to another, at one moment.
 #[derive(Clone, Debug)]
 pub struct Range {
@@ -89,6 +98,8 @@ pub struct Commit {
     pub seq: u64,
     /// Its changes.
     pub writes: BTreeMap<Place, Value>,
+    /// Its position in a cluster's order.
+    pub position: Option<ClusterPosition>,
     /// The earlier rows of changed keys, by a locking read or an insertion.
     pub replaced: BTreeMap<Place, Seen>,
     /// Ranges kept free of others' changes until its end.
@@ -181,8 +192,8 @@ pub fn names_at(changes: &BTreeMap<u64, Names>, seq: u64) -> Option<&Names> {
 
 /// Whether a store has exactly these families and rows.
 pub fn is_content(lives: &Lives<'_>, names: &Names, content: &Content) -> bool {
-    names.len() == content.len()
-        && names.iter().zip(content).all(|((name, life), (found_name, (found_life, found)))| {
+    names.len() == content.families.len()
+        && names.iter().zip(&content.families).all(|((name, life), (found_name, (found_life, found)))| {
             let rows = lives.get(life).into_iter().flatten().filter(|(_, row)| row.lives(found.second));
             let mut rows = rows.map(|(key, row)| (*key, &*row.value));
             let same = |(key, value): &(Vec<u8>, Vec<u8>)| rows.next() == Some((&key[..], &value[..]));
@@ -192,8 +203,9 @@ pub fn is_content(lives: &Lives<'_>, names: &Names, content: &Content) -> bool {
 
 /// The first difference between a store's content and the required one.
 pub fn difference(lives: &Lives<'_>, names: &Names, content: &Content) -> String {
-    for name in names.keys().chain(content.keys()) {
-        let (life, found) = match (names.get(name), content.get(name)) {
+    let families = &content.families;
+    for name in names.keys().chain(families.keys()) {
+        let (life, found) = match (names.get(name), families.get(name)) {
             (Some(life), Some((number, _))) if life != number => {
                 return format!("family {} has the number {number}, must be {life}", shown(name));
             }

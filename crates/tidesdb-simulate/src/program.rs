@@ -78,6 +78,8 @@ pub struct Program {
     pub crash: Option<Crash>,
     pub formats: Formats,
     pub leaning: Leaning,
+    /// Commits have positions in a cluster's order, where the formats have them.
+    pub positions: bool,
     /// The store has an owner, with a memory of it.
     pub owned: bool,
     pub memory: Memory,
@@ -129,6 +131,7 @@ impl Program {
             formats: Formats::of(&mut of_formats),
             leaning,
             owned: leanings.one_in(4),
+            positions: Random::new(seed, 11).one_in(2),
             memory: Memory::default(),
             brute_force: Arc::default(),
             before_move: of_formats.below(transactions + 1),

@@ -27,6 +27,7 @@ use crate::formats::{self, Formats};
 use crate::history::{History, Owed};
 use crate::load::Loader;
 use crate::owner::{self, Memory};
+use crate::positions::{self, Positions};
 use crate::program::{Leaning, Program};
 use crate::random::Random;
 use crate::work::{Amount, Work};
@@ -181,6 +182,7 @@ impl Program {
             in_vain: self.waits_in_vain(),
             faults: Arc::clone(faults),
             views: Views::default(),
+            positions: Positions::default(),
         })
     }
 
@@ -221,6 +223,9 @@ impl Program {
         if begins && matches!(self.mood, Mood::Full(None)) && !self.cut.has(Part::Faults) {
             let disk = disk.clone();
             crew.add("filler", move |world| fill(&disk, &world.faults, seed));
+        }
+        if self.positions && self.formats() != Formats::One && !self.cut.has(Part::Upkeep) {
+            crew.add("positions", move |world| positions::work(world, seed, 1 + seed % 4));
         }
         for work in Work::ALL.into_iter().filter(|_| begins) {
             let Amount { workers, rounds } = self.amount(work);

@@ -14,6 +14,7 @@ use crate::events::hit;
 use crate::faults::Faults;
 use crate::history::History;
 use crate::model::{Commit, Content, Found, Life, Names, Rows};
+use crate::positions::Positions;
 use crate::program::Program;
 use crate::random::Random;
 
@@ -37,6 +38,8 @@ pub struct World {
     pub faults: Arc<Faults>,
     /// Views held open.
     pub views: Views,
+    /// Positions given to commits.
+    pub positions: Positions,
 }
 
 /// Views held open, with the second of each.
@@ -136,6 +139,7 @@ impl World {
     }
 
     fn finish(&self, txn: &mut Transaction, commit: &mut Commit) -> Result<Option<u64>, Error> {
+        self.give_position(txn, commit)?;
         txn.order();
         let seq = txn.ordered_seq();
         if let Some(seq) = seq {
@@ -212,7 +216,7 @@ pub fn read_rows(
     Ok(rows)
 }
 
-/// All families of a store with their rows, while nobody changes it.
+/// All families of a store with their rows, and its position, while nobody changes it.
 pub fn content_of(db: &Db) -> Result<Content, String> {
     let read = |name: &[u8]| {
         let family = db.family(name)?;
@@ -226,7 +230,8 @@ pub fn content_of(db: &Db) -> Result<Content, String> {
     };
     let names = db.family_names(b"");
     let each = names.iter().map(|name| Ok((name.to_vec(), read(name)?)));
-    each.collect::<Result<Content, Error>>().map_err(|error| format!("scan of all: {error}"))
+    let families = each.collect::<Result<_, Error>>().map_err(|error| format!("scan of all: {error}"))?;
+    Ok(Content { families, position: db.position() })
 }
 
 /// Sleeps for less than so many microseconds.

@@ -53,6 +53,7 @@ pub mod error {
 
 #[doc(hidden)]
 pub mod format {
+    pub use crate::format::cluster_position::{ClusterPosition, Gtid};
     pub mod compression {
         pub use crate::format::compression::{compress, decompress};
     }

@@ -53,6 +53,11 @@ mutants! {
     MergeDirUnsynced: "the directory entries of a merge's table files are not synced",
     RunUnsynced: "the runs of a spilled transaction are not synced by its prepare",
     RunDirUnsynced: "the directory entries of a spilled transaction's runs are not synced",
+    // Positions in a cluster's order.
+    PositionForgottenByFlush: "the edit of a flush leaves the cluster's position out",
+    PositionForgottenByReplay: "recovery takes no position from the log",
+    PositionIsMaximum: "a position replaces lower ones alone",
+    PositionOfLaterCommit: "the edit of a flush has the position of a commit after its last one",
     // Value files.
     PointerReturned: "a read returns an entry's pointer as its value",
     ValuesUnsynced: "value files are not synced before the log says that their records are durable",

@@ -49,6 +49,15 @@ fn constants(tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {
     (options, family)
 }
 
+/// Those of a short program.
+fn constants_of(name: &str, tiny: bool, mode: SyncMode) -> (Options, FamilyOptions) {
+    let (mut options, family) = constants(tiny, mode);
+    if name.contains("position") {
+        options.least_format = FormatVersion::Two;
+    }
+    (options, family)
+}
+
 /// Every value goes to a value file.
 fn separate_values(options: &mut Options, family: &mut FamilyOptions) {
     options.least_format = FormatVersion::Two;
@@ -94,7 +103,7 @@ fn crash_at_every_call(mode: SyncMode) {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
-        let (mut options, mut family) = constants(tiny, mode);
+        let (mut options, mut family) = constants_of(name, tiny, mode);
         if (ordinal + mode as usize) % 3 == 0 {
             separate_values(&mut options, &mut family);
         }
@@ -168,7 +177,7 @@ fn a_failing_call_loses_nothing_that_was_answered() {
             continue;
         }
         let mode = [SyncMode::None, SyncMode::Full][ordinal % 2];
-        let (mut options, mut family) = constants(tiny, mode);
+        let (mut options, mut family) = constants_of(name, tiny, mode);
         if ordinal % 3 == 0 {
             separate_values(&mut options, &mut family);
         }
@@ -220,7 +229,7 @@ fn every_kind_of_sync_is_missed_when_it_lies() {
     for (what, op, path) in kinds {
         let mut noticed = None;
         'programs: for (name, tiny, steps) in short_programs() {
-            let (mut options, mut family) = constants(tiny, SyncMode::Full);
+            let (mut options, mut family) = constants_of(name, tiny, SyncMode::Full);
             if path == ".val" {
                 separate_values(&mut options, &mut family);
             }

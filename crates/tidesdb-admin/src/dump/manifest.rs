@@ -90,6 +90,10 @@ impl Teller<'_> {
     }
 
     fn log(&mut self, edit: &Edit) {
+        if let Some(position) = &edit.position {
+            let text = format!("the cluster's position, as of the newest commit in a table, is {position}");
+            self.tell("position", text, json!({ "position": position.to_string() }));
+        }
         if let Some(id) = edit.log_forgotten_above {
             let text = format!("log segments above {id} are forgotten");
             self.tell("log_forgotten_above", text, json!({ "segment": id }));

@@ -60,6 +60,10 @@ fn head_of(record: &RecordRef<'_>, form: Form) -> (String, Map<String, Value>) {
         text += &format!(", sequence {seq}");
         fields.insert("sequence".into(), seq.into());
     }
+    if let Some(position) = record.position() {
+        text += &format!(", cluster's position {position}");
+        fields.insert("position".into(), position.to_string().into());
+    }
     match *record {
         RecordRef::Prepared { txn, xid, locks, .. } | RecordRef::RewrittenPrepare { txn, xid, locks, .. } => {
             text += &format!(", transaction {txn}, xid {}, {} bytes of locks", form.bytes(xid), locks.len());

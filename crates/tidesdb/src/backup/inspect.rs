@@ -108,7 +108,7 @@ pub fn family_records(disk: &Arc<dyn Disk>, dir: &Path) -> Result<BTreeMap<Famil
     let (mut entries, _) =
         certain_entries(&SuperVersion { active, sealed: Vec::new(), version: versions.current() })?;
     read_log(disk, dir, &mut |_, _, record| {
-        let (RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. }) = record else {
+        let (RecordRef::Commit { seq, batch, .. } | RecordRef::Ddl { seq, batch, .. }) = record else {
             return Ok(());
         };
         let Ok(reader) = BatchReader::new(batch) else { return Ok(()) };

@@ -20,6 +20,7 @@ use crate::db::recovery::flush::flush_replayed;
 use crate::db::recovery::replay::{Replay, Replayed};
 use crate::db::{identity, LOCK};
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::host::HashMap;
 use crate::io::{DirectoryLock, Disk, OpenMode};
 use crate::iter::VersionIterator;
@@ -119,6 +120,18 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     let mut edit = copy.tables(&survey, &mut check)?;
     copy.runs(&survey, &mut check)?;
     copy.values(&survey)?;
+    let position = match survey.position() {
+        Some(lost) if !check.damage.is_empty() => {
+            // The log's records up to here count for nothing either.
+            edit.unproven_upto = Some(survey.newest());
+            let what = format!("the cluster's position {lost}: commits up to there are not whole");
+            check.damage.push(what);
+            None
+        }
+        whole => whole,
+    };
+    // The log has the rest, if it is copied.
+    edit.position = edit.position.filter(|_| position.is_some());
     if survey.log_damage.is_none() {
         copy.log()?;
     } else {
@@ -135,7 +148,7 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
     edit.next_file = Some(number + 1);
     ManifestWriter::create(&**disk, &to, number, survey.versions.format(), &edit)?;
     manifest::set_current(&**disk, &to, number)?;
-    survey.flush_log(disk, &to, &mut check)?;
+    survey.flush_log(disk, &to, position, &mut check)?;
     disk.sync_dir(&wal::log_dir(&to))?;
     disk.remove(&to.join(RESTORING))?;
     disk.sync_dir(&to)?;
@@ -166,7 +179,9 @@ impl Survey {
         let state = versions.state();
         let mut replay =
             Replay::new(ArenaPool::new(MEMTABLE), MEMTABLE, state.last_seq, state.last_generation + 1)
-                .with_values(versions.values());
+                .with_values(versions.values())
+                .of_repaired_store(state.unproven_upto)
+                .with_position(state.position);
         let first = state.first_live_segment.max(1);
         let found =
             wal::recover(disk, dir, first, &state.boundaries, state.durable_upto, &mut |_, record| {
@@ -210,6 +225,12 @@ impl Survey {
     /// Sequence number of the newest readable commit.
     fn newest(&self) -> Seq {
         self.replayed.as_ref().map_or(0, |replayed| replayed.newest).max(self.versions.state().last_seq)
+    }
+
+    /// The cluster's position as of that commit.
+    fn position(&self) -> Option<ClusterPosition> {
+        let replayed = self.replayed.as_ref().map(|replayed| replayed.position);
+        replayed.unwrap_or_else(|| self.versions.state().position)
     }
 
     fn name(&self, family: FamilyId) -> String {
@@ -285,7 +306,13 @@ impl Survey {
     }
 
     /// Writes the changes of a damaged log, up to the damage, into files of the new store.
-    fn flush_log(&self, disk: &Arc<dyn Disk>, to: &Path, check: &mut StoreCheck) -> Result<()> {
+    fn flush_log(
+        &self,
+        disk: &Arc<dyn Disk>,
+        to: &Path,
+        position: Option<ClusterPosition>,
+        check: &mut StoreCheck,
+    ) -> Result<()> {
         let Some(error) = &self.log_damage else { return Ok(()) };
         let newest = self.replayed.as_ref().map_or(0, |replayed| replayed.newest);
         check.damage.push(format!("log: {error}; commits after sequence number {newest} are left out"));
@@ -299,6 +326,7 @@ impl Survey {
         let mut flushed = flush_replayed(&versions, &reservations, &Options::default(), flushables, newest)?;
         let mut edit = std::mem::take(&mut flushed.edit);
         edit.last_seq = Some(newest);
+        edit.position = position;
         edit.last_generation = flushables.last().map(Flushable::id);
         versions.apply(edit)?;
         versions.delete_obsolete().map(|_| ())

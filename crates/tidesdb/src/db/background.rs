@@ -19,7 +19,7 @@ use crate::options::LogLevel;
 use crate::store::memtables::Sealed;
 use crate::store::sealed_runs::CommittedRuns;
 use crate::sync::{note, stage, Mutex};
-use crate::types::{FamilyId, MemtableId, RowCount, Seq};
+use crate::types::{FamilyId, MemtableId, RowCount};
 use crate::version::Edit;
 use crate::wal::FullFor;
 
@@ -217,7 +217,7 @@ impl Maintenance {
             flushed.edit.new_files.iter().for_each(|file| self.store.versions.discard_file(file.number));
             return Err(error);
         }
-        self.install_sealed(flushed.edit.clone(), last.flushable.id(), last.last_seq)?;
+        self.install_sealed(flushed.edit.clone(), last)?;
         let took = self.store.env.clock.elapsed(begun);
         self.store.stats.flush_times.add(took);
         let memory: usize = memtables_of(sealed).map(|memtable| memtable.bytes()).sum();
@@ -252,8 +252,8 @@ impl Maintenance {
         prepared.min(self.store.memtables_min_segment(flushed))
     }
 
-    /// Makes the runs of a commit part of the version. Everything older is in it.
-    pub(crate) fn install_runs(&self, runs: &CommittedRuns) -> Result<()> {
+    /// Makes the runs of a commit part of the version. Everything older is in it. `sealed` has the runs.
+    pub(crate) fn install_runs(&self, runs: &CommittedRuns, sealed: &Sealed) -> Result<()> {
         let live = |family| self.store.catalog.is_live(family);
         self.log_before_install(runs.id())?;
         // This thread alone gives a family its first table.
@@ -263,7 +263,7 @@ impl Maintenance {
             version.family(family).is_none().then(|| deepest_level(&options))
         };
         note("edit: runs");
-        self.install_sealed(runs.edit(&live, &deepest), runs.id(), runs.seq())?;
+        self.install_sealed(runs.edit(&live, &deepest), sealed)?;
         self.shape_changed();
         Ok(())
     }
@@ -289,11 +289,13 @@ impl Maintenance {
         Ok(())
     }
 
-    /// Makes everything sealed up to memtable `upto` part of the version, and releases its log. `last_seq` is
-    /// its last commit. All older memtables are in the version, and [`Maintenance::log_before_install`] has
-    /// run.
-    fn install_sealed(&self, mut edit: Edit, upto: MemtableId, last_seq: Seq) -> Result<()> {
-        edit.last_seq = Some(last_seq);
+    /// Makes everything sealed up to `last` part of the version, and releases its log. All older memtables are in
+    /// the version, and [`Maintenance::log_before_install`] has run.
+    fn install_sealed(&self, mut edit: Edit, last: &Sealed) -> Result<()> {
+        let upto = last.flushable.id();
+        edit.last_seq = Some(last.last_seq);
+        // The log that is released has it in a record.
+        edit.position = last.position.filter(|_| !mutant::is(Mutant::PositionForgottenByFlush));
         edit.expiry_clock = self.store.ttl_clock.is_used().then(|| self.store.expiry_second());
         edit.last_generation = Some(upto);
         let needed_from = self.min_segment_to_keep(upto);
@@ -302,6 +304,9 @@ impl Maintenance {
             self.store.wal.release_before(needed_from);
         }
         stage("stage: flush before its edit");
+        if mutant::is(Mutant::PositionOfLaterCommit) {
+            edit.position = self.store.pipeline.position();
+        }
         self.store.install_with(edit, |generation| generation > upto)?;
         stage("stage: flush installed");
         {
@@ -375,9 +380,12 @@ mod tests {
 
     use super::*;
     use crate::db::Db;
+    use crate::format::cluster_position::ClusterPosition;
     use crate::host::{SystemThreads, Work};
     use crate::io::FaultyDisk;
-    use crate::options::Options;
+    use crate::options::{FamilyOptions, FormatVersion, Options};
+    use crate::store::super_version::Flushable;
+    use crate::txn::transaction::TransactionOptions;
 
     /// A machine that starts so many threads.
     #[derive(Debug)]
@@ -397,6 +405,52 @@ mod tests {
         }
 
         fn yield_to_others(&self) {}
+    }
+
+    /// Commits go on while a memtable waits for its flush, and a power cut may take them.
+    #[test]
+    fn a_flush_names_the_position_of_its_own_last_commit() {
+        let disk = FaultyDisk::new(1);
+        let options = Options {
+            least_format: FormatVersion::Two,
+            write_buffer_size: 64 << 10,
+            wal_segment_size: 64 << 10,
+            ..Options::default()
+        };
+        let db = Db::open_on(disk.shared(), "/s", options, None).expect("opens");
+        let family = db.create_family(b"t", FamilyOptions::default()).expect("creates");
+        db.background.stop();
+        db.maintenance.closing.store(false, Ordering::Release);
+        let at = |number| ClusterPosition { uuid: [7; 16], number, gtid: None };
+        let commit = |number, rows: u32| {
+            let mut txn = db.transaction();
+            txn.begin(TransactionOptions::default()).expect("begins");
+            for n in 0..rows {
+                txn.put(&family, &n.to_be_bytes(), &[1; 200]).expect("puts");
+            }
+            txn.set_position(Some(&at(number))).expect("takes it");
+            txn.commit().expect("commits");
+        };
+        commit(9, 1);
+        db.store.seal_active(&mut db.store.memtables.state.lock());
+        commit(5, 1);
+        // In runs: the memtable before them has an end of its own.
+        commit(7, 400);
+        commit(3, 1);
+        let sealed = db.store.memtables.state.lock().sealed.clone();
+        let ends: Vec<_> = sealed.iter().map(|sealed| sealed.position.map(|found| found.number)).collect();
+        assert_eq!(ends, [Some(9), Some(5), Some(7)]);
+        assert_eq!(db.position(), Some(at(3)));
+        for (upto, expected) in sealed.iter().zip([9, 5, 7]) {
+            match &upto.flushable {
+                Flushable::Runs(runs) => db.maintenance.install_runs(runs, upto).expect("installs"),
+                Flushable::Memtable(_) => {
+                    db.maintenance.flush_sealed(std::slice::from_ref(upto)).expect("flushes");
+                }
+            }
+            let state = db.store.versions.state();
+            assert_eq!((state.position, state.last_seq), (Some(at(expected)), upto.last_seq));
+        }
     }
 
     #[test]

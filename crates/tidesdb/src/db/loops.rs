@@ -70,7 +70,7 @@ impl Step for FlushLoop {
         store.stats.flushing.store(1, Ordering::Relaxed);
         let memtables = sealed.iter().take_while(|sealed| sealed.flushable.memtable().is_some()).count();
         let result = match &sealed[0].flushable {
-            Flushable::Runs(runs) => maintenance.install_runs(runs),
+            Flushable::Runs(runs) => maintenance.install_runs(runs, &sealed[0]),
             Flushable::Memtable(_) => maintenance.flush_sealed(&sealed[..memtables]),
         };
         store.stats.flushing.store(0, Ordering::Relaxed);

@@ -25,6 +25,7 @@ use crate::db::background::Background;
 use crate::db::ddl::Ddl;
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::iter::KeyRange;
 use crate::lock::{LockOwner, TableMode};
 use crate::options::{FamilyOptions, FormatVersion, LogLevel, Options};
@@ -293,6 +294,22 @@ impl Db {
     /// Rolls back a detached XA transaction, durably; false if none has this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, false)
+    }
+
+    /// The cluster's position: that of the newest ordered commit with one, written or not. After an opening, that of
+    /// the newest commit found with one. `None`: no commit of the store ever had one.
+    pub fn position(&self) -> Option<ClusterPosition> {
+        self.store.pipeline.position()
+    }
+
+    /// Sets the cluster's position, downwards too, by a commit without changes; as durable as the store's sync mode says.
+    /// Waits for room as a transaction's `prepare` does.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a store of version 1 of the formats; those of a commit.
+    pub fn set_position(&self, position: &ClusterPosition) -> Result<()> {
+        self.store.check_open()?;
+        self.transactions.commit_position(position)
     }
 
     /// Identifies this store and its opening, for [`Options::remembered`] of later openings; `None` without

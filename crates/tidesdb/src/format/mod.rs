@@ -2,6 +2,7 @@
 //! files and tables.
 
 pub mod checksum;
+pub mod cluster_position;
 pub mod coding;
 pub mod compression;
 pub mod reader;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
 use crate::store::super_version::{Flushable, SuperVersion};
@@ -26,6 +27,8 @@ pub(crate) struct Sealed {
     pub flushable: Flushable,
     /// Its last commit.
     pub last_seq: Seq,
+    /// The cluster's position as of that commit.
+    pub position: Option<ClusterPosition>,
 }
 
 /// Why a flush failed.
@@ -146,13 +149,10 @@ impl Store {
         // All records of the fresh one are written after this.
         let min_segment =
             self.wal.written_lsn().segment() + u32::from(mutant::is(Mutant::RotationForgetsLog));
-        self.pipeline.rotate(fresh.clone(), |sealed, last_seq| {
+        self.pipeline.rotate(fresh.clone(), |sealed, last_seq, position| {
             state.min_segment.insert(fresh.id(), min_segment);
-            self.push_sealed(
-                state,
-                &fresh,
-                vec![Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq }],
-            );
+            let flushable = Flushable::Memtable(sealed.clone());
+            self.push_sealed(state, &fresh, vec![Sealed { flushable, last_seq, position }]);
         });
         if mutant::is(Mutant::FlushNotTold) {
             return;
@@ -220,13 +220,13 @@ impl Store {
         from
     }
 
-    /// Seals the active memtable, unless it is empty, and waits until everything sealed is in files. An
+    /// Seals the active memtable, unless there is nothing to flush, and waits until everything sealed is in files. An
     /// interruption ends the wait; the flush goes on.
     pub(crate) fn flush(&self, interrupted: &dyn Fn() -> bool) -> Result<()> {
         self.check_writable()?;
         let mut state = self.memtables.state.lock();
         let last = self.super_version.load().active.id();
-        if self.super_version.load().active.bytes() > 0 {
+        if self.super_version.load().active.bytes() > 0 || self.pipeline.has_unsealed_position() {
             note("rotation: asked for");
             self.seal_active(&mut state);
         }

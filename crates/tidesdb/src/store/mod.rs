@@ -41,11 +41,12 @@ use arc_swap::ArcSwap;
 use crate::cache::BlockCache;
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::io::DirectoryLock;
 use crate::memtable::ArenaPool;
 use crate::mutant::{self, Mutant};
 use crate::options::live::LiveValues;
-use crate::options::{FamilyOptions, LogLevel, Options};
+use crate::options::{FamilyOptions, FormatVersion, LogLevel, Options};
 use crate::store::catalog::Catalog;
 use crate::store::heap_trim::HeapTrim;
 use crate::store::memory::MemoryBound;
@@ -137,6 +138,8 @@ pub(crate) struct StoreParts {
     pub memtables: Memtables,
     /// Sequence number of the newest commit found by recovery.
     pub newest: Seq,
+    /// The cluster's position as of that commit.
+    pub position: Option<ClusterPosition>,
     /// The highest transaction id found by recovery in the log.
     pub newest_transaction: u64,
 }
@@ -160,7 +163,7 @@ impl Store {
         let unproven_upto = parts.super_version.sealed.iter().filter_map(Flushable::unproven_upto).max();
         let unproven_upto = state.unproven_upto.max(unproven_upto.unwrap_or(0));
         let store = Store {
-            pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone())),
+            pipeline: Arc::new(Pipeline::new(parts.newest + 1, active.clone(), parts.position)),
             snapshots: Snapshots::new(SNAPSHOTS),
             ttl_clock: TtlClock::new(second, reading.micros),
             lag_reported: AtomicBool::new(false),
@@ -397,6 +400,19 @@ impl Store {
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_mode()?;
         self.wal_alive()
+    }
+
+    /// `InvalidArgument` in a store that cannot have a cluster's position: builds before version 2 of the formats
+    /// would refuse its log.
+    pub(crate) fn check_positions(&self) -> Result<()> {
+        match self.versions.format() {
+            FormatVersion::One => Err(Error::InvalidArgument(format!(
+                "a cluster's position needs a store of version 2 of the formats, and {} is of version 1: open it with \
+                 least_format=2",
+                self.dir.display()
+            ))),
+            FormatVersion::Two => Ok(()),
+        }
     }
 
     /// Checks whether the directory is still this store's alone. If others may have come in, the log ends.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::memtable::Memtable;
+use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::{CommitBatch, Ordered};
 use crate::store::deleted_range_cache::DeletedRangeCache;
 use crate::store::sealed_runs::SealedRuns;
@@ -24,6 +26,21 @@ const PLACES: usize = 8192;
 struct OrderState {
     next: Seq,
     active: Arc<Memtable>,
+    /// Of the newest commit with one: a later commit's position counts, not a higher one.
+    position: Option<ClusterPosition>,
+    /// It is newer than the last rotation: no edit of a flush will have it.
+    is_unsealed: bool,
+}
+
+impl OrderState {
+    fn note_position(&mut self, position: Option<ClusterPosition>) {
+        let Some(new) = position else { return };
+        if mutant::is(Mutant::PositionIsMaximum) && self.position.is_some_and(|old| old.number > new.number) {
+            return;
+        }
+        self.position = position;
+        self.is_unsealed = true;
+    }
 }
 
 /// The commit order of a store.
@@ -67,10 +84,10 @@ impl Work for CommitBatch {
 }
 
 impl Pipeline {
-    /// An order whose next sequence number is `next`, into `active`.
-    pub fn new(next: Seq, active: Arc<Memtable>) -> Pipeline {
+    /// An order whose next sequence number is `next`, into `active`. `position` is the cluster's position before it.
+    pub fn new(next: Seq, active: Arc<Memtable>, position: Option<ClusterPosition>) -> Pipeline {
         Pipeline {
-            order: Mutex::new(OrderState { next, active }),
+            order: Mutex::new(OrderState { next, active, position, is_unsealed: false }),
             visible_seq: VisibleSeq::new(next - 1, PLACES),
             places: Mutex::new(PLACES),
             place_free: Condvar::new(),
@@ -97,12 +114,18 @@ impl Pipeline {
         Ok(CommitPlace { pipeline: self.clone() })
     }
 
-    /// Gives `batch` the next sequence number and, through `log`, its place in the log. Cannot fail; the
-    /// caller holds a [`CommitPlace`] and everything `log` needs.
-    pub fn order(&self, batch: &Arc<CommitBatch>, log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket) -> Seq {
+    /// Gives `batch` the next sequence number and, through `log`, its place in the log. Its position, if it has
+    /// one, is the cluster's from now on. Cannot fail; the caller holds a [`CommitPlace`] and everything `log` needs.
+    pub fn order(
+        &self,
+        batch: &Arc<CommitBatch>,
+        position: Option<ClusterPosition>,
+        log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket,
+    ) -> Seq {
         let mut state = self.order.lock();
         let seq = state.next;
         state.next += 1;
+        state.note_position(position);
         let ticket = log(seq, &state.active);
         let deleted_ranges = self.deleted_ranges.clone();
         batch.set_ordered(Ordered { seq, ticket, memtable: state.active.clone(), deleted_ranges });
@@ -112,12 +135,13 @@ impl Pipeline {
 
     /// As [`Pipeline::order`] and, in the same step, a rotation. Earlier commits go into the old memtable,
     /// later ones into `fresh`; the batch itself has no changes for a memtable. `log` gets the sealed
-    /// memtable.
+    /// memtable, and the cluster's position before the batch and after it.
     pub fn order_and_rotate(
         &self,
         batch: &Arc<CommitBatch>,
+        position: Option<ClusterPosition>,
         fresh: Arc<Memtable>,
-        log: impl FnOnce(Seq, &Arc<Memtable>) -> Ticket,
+        log: impl FnOnce(Seq, &Arc<Memtable>, [Option<ClusterPosition>; 2]) -> Ticket,
     ) -> Seq {
         let families = batch.runs().map(SealedRuns::families).unwrap_or_default();
         let mut state = self.order.lock();
@@ -126,7 +150,10 @@ impl Pipeline {
         // Its changes go past the memtable.
         families.into_iter().for_each(|family| self.deleted_ranges.put_any(family));
         let sealed = std::mem::replace(&mut state.active, fresh);
-        let ticket = log(seq, &sealed);
+        let before = state.position;
+        state.note_position(position);
+        state.is_unsealed = false;
+        let ticket = log(seq, &sealed, [before, state.position]);
         let deleted_ranges = self.deleted_ranges.clone();
         batch.set_ordered(Ordered { seq, ticket, memtable: sealed, deleted_ranges });
         self.visible_seq.give_out(seq, batch.clone());
@@ -153,12 +180,28 @@ impl Pipeline {
         self.visible_seq.help_until(seq, oldest_snapshot);
     }
 
-    /// Replaces the active memtable by `fresh`. `publish` runs under the order lock with the sealed one and
-    /// its last sequence number.
-    pub fn rotate(&self, fresh: Arc<Memtable>, publish: impl FnOnce(&Arc<Memtable>, Seq)) {
+    /// Replaces the active memtable by `fresh`. `publish` runs under the order lock with the sealed one, its last
+    /// sequence number, and the cluster's position there.
+    pub fn rotate(
+        &self,
+        fresh: Arc<Memtable>,
+        publish: impl FnOnce(&Arc<Memtable>, Seq, Option<ClusterPosition>),
+    ) {
         let mut state = self.order.lock();
         let sealed = std::mem::replace(&mut state.active, fresh);
-        publish(&sealed, state.next - 1);
+        state.is_unsealed = false;
+        publish(&sealed, state.next - 1, state.position);
+    }
+
+    /// The cluster's position: that of the newest ordered commit with one.
+    pub fn position(&self) -> Option<ClusterPosition> {
+        self.order.lock().position
+    }
+
+    /// True if the position is newer than the last rotation. The active memtable may be empty all the same: a
+    /// position may be all that a commit has.
+    pub fn has_unsealed_position(&self) -> bool {
+        self.order.lock().is_unsealed
     }
 
     /// Runs `work` between two commits, with the last sequence number given out; none is given out meanwhile.

@@ -264,11 +264,6 @@ impl CommittedRuns {
         self.id
     }
 
-    /// The commit.
-    pub(crate) fn seq(&self) -> Seq {
-        self.seq
-    }
-
     /// The commit, if it makes puts up to it prove nothing.
     pub(crate) fn unproven_upto(&self) -> Option<Seq> {
         self.unproven.then_some(self.seq)

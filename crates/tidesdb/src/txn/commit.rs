@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::lock::LockOwner;
 use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
@@ -375,22 +376,30 @@ impl Transactions {
         result
     }
 
-    /// Takes the sequence number and the place in the log. Cannot fail, allocate or wait; a second call
-    /// does nothing.
+    /// As [`Transactions::order_at`], without a position.
     pub(crate) fn order(&self, reserved: &mut ReservedCommit) {
+        self.order_at(reserved, None);
+    }
+
+    /// Takes the sequence number and the place in the log, which gets the commit's position in a cluster's order. Cannot
+    /// fail, allocate or wait; a second call does nothing.
+    pub(crate) fn order_at(&self, reserved: &mut ReservedCommit, position: Option<Box<ClusterPosition>>) {
         let Some(reservation) = reserved.reservation.take() else { return };
         let form = reserved.form;
         if let (Some(runs), Form::Marker(id)) = (reserved.batch.runs(), form) {
-            self.order_runs(id, &reserved.batch, runs, reservation);
+            self.order_runs(id, &reserved.batch, runs, position, reservation);
         } else {
             let batch = reserved.batch.clone();
-            self.store.pipeline.order(&reserved.batch, move |seq, memtable| match form {
-                Form::Whole(None) => self.store.wal.enqueue(reservation, Record::Commit { seq, batch }),
+            let newest = position.as_deref().copied();
+            self.store.pipeline.order(&reserved.batch, newest, move |seq, memtable| match form {
+                Form::Whole(None) => {
+                    self.store.wal.enqueue(reservation, Record::Commit { seq, position, batch })
+                }
                 Form::Whole(Some(ddl)) => {
-                    self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, batch })
+                    self.store.wal.enqueue(reservation, Record::Ddl { ddl, seq, position, batch })
                 }
                 Form::Marker(txn) => self.decide_into(txn, memtable.id(), || {
-                    self.store.wal.enqueue(reservation, Record::Marker { txn, seq })
+                    self.store.wal.enqueue(reservation, Record::Marker { txn, seq, position })
                 }),
             });
         }
@@ -400,7 +409,14 @@ impl Transactions {
 
     /// Orders a transaction with changes in `runs`, and rotates the memtable in the same step. Earlier
     /// commits lie below the runs, later ones above. `marker` is room in the log.
-    pub(crate) fn order_runs(&self, id: u64, batch: &Arc<CommitBatch>, runs: &SealedRuns, marker: LogSpace) {
+    fn order_runs(
+        &self,
+        id: u64,
+        batch: &Arc<CommitBatch>,
+        runs: &SealedRuns,
+        position: Option<Box<ClusterPosition>>,
+        marker: LogSpace,
+    ) {
         let mut state = self.store.memtables.state.lock();
         note("rotation: runs");
         // Numbers are given out under the lock that every rotation holds: they ascend with the order.
@@ -411,17 +427,23 @@ impl Transactions {
         let fresh = Arc::new(Memtable::new(self.store.new_memtable_id(), self.store.arenas.clone()));
         // Everything that will belong to the fresh one is written after this.
         let min_segment = self.store.wal.written_lsn().segment();
-        self.store.pipeline.order_and_rotate(batch, fresh.clone(), |seq, sealed| {
+        let newest = position.as_deref().copied();
+        self.store.pipeline.order_and_rotate(batch, newest, fresh.clone(), |seq, sealed, [before, own]| {
             let runs = Arc::new(runs.commit(&self.store.versions, seq, first));
             runs.unproven_upto().into_iter().for_each(|seq| self.store.distrust_upto(seq));
             let upto = runs.id();
             state.min_segment.insert(fresh.id(), min_segment);
             let flushables = vec![
-                Sealed { flushable: Flushable::Memtable(sealed.clone()), last_seq: seq - 1 },
-                Sealed { flushable: Flushable::Runs(runs), last_seq: seq },
+                Sealed {
+                    flushable: Flushable::Memtable(sealed.clone()),
+                    last_seq: seq - 1,
+                    position: before,
+                },
+                Sealed { flushable: Flushable::Runs(runs), last_seq: seq, position: own },
             ];
             self.store.push_sealed(&mut state, &fresh, flushables);
-            self.decide_into(id, upto, || self.store.wal.enqueue(marker, Record::Marker { txn: id, seq }))
+            let record = Record::Marker { txn: id, seq, position };
+            self.decide_into(id, upto, || self.store.wal.enqueue(marker, record))
         });
         drop(state);
         self.store.memtables.changed.notify_all();
@@ -516,6 +538,16 @@ impl Transactions {
         let seq = reserved.seq().unwrap_or_default();
         self.finish(reserved, false)?;
         Ok(seq)
+    }
+
+    /// Writes a cluster's position without changes, as durable as the store's sync mode says.
+    pub(crate) fn commit_position(&self, position: &ClusterPosition) -> Result<()> {
+        self.store.check_positions()?;
+        let batch = Arc::new(WriteBatch::default().to_commit_batch());
+        let sync = self.store.live.sync_mode();
+        let mut reserved = self.reserve_batch(batch, None, sync, &WaitLimit::of(SPACE_WAIT))?;
+        self.order_at(&mut reserved, Some(Box::new(*position)));
+        self.finish(reserved, false)
     }
 
     /// The strictest of the store's mode, the families' modes and the commit's own.

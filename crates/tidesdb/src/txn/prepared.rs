@@ -23,7 +23,7 @@ use crate::txn::Transactions;
 use crate::types::MemtableId;
 use crate::wal::{LogSpace, PreparedHead, Purpose, Record, Ticket, WaitLimit};
 
-/// Greatest size of a marker or rollback record in the log, header included, in bytes.
+/// Room in the log for a marker or rollback record, in bytes, beyond that for the fixed part of any record.
 pub(super) const DECISION_BYTES: usize = 64;
 
 /// Room in the log for a record with a batch, and for the names of the batch's runs, if any, before it.

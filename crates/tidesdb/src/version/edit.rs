@@ -1,6 +1,7 @@
 //! Edits, the differences between one version of a store and the next, and their encoding in the manifest
 //! (`docs/format/manifest.md`). Plain data: `manifest.rs` frames and checksums an edit, `mod.rs` applies it.
 
+use crate::format::cluster_position::{ClusterPosition, LATER_FORM};
 use crate::format::coding::{get_varint, put_bytes, put_varint, unzigzag, zigzag};
 use crate::sync::note;
 use crate::table::{Expiries, SsTableMeta, ValueUse};
@@ -91,6 +92,8 @@ pub struct Edit {
     pub value_files: Vec<FileNo>,
     /// Value files that no table or other holder needs any more.
     pub ended_value_files: Vec<FileNo>,
+    /// The cluster's position as of `last_seq`; replaces the one before, a higher one too.
+    pub position: Option<ClusterPosition>,
 }
 
 mod tag {
@@ -124,6 +127,7 @@ mod tag {
     pub const VALUE_FILE: u64 = 31;
     pub const ENDED_VALUE_FILE: u64 = 32;
     pub const TABLE_VALUES: u64 = 33;
+    pub const POSITION: u64 = 36;
 
     /// The reason that this build refuses a tag.
     pub fn of_later(tag: u64) -> &'static str {
@@ -201,6 +205,9 @@ impl Edit {
             if let Some(value) = value {
                 field(tag, &numbers(&[value]));
             }
+        }
+        if let Some(position) = &self.position {
+            field(tag::POSITION, &|body| position.encode(body));
         }
         if let Some(lsn) = self.durable_upto {
             field(tag::DURABLE_UPTO, &numbers(&[lsn.segment().into(), lsn.offset().into()]));
@@ -409,6 +416,12 @@ impl Edit {
                     _ => return Err(body.error("it does not follow its table")),
                 }
             }
+            tag::POSITION => {
+                let position = ClusterPosition::decode(body.take_rest());
+                let position =
+                    position.map_err(|what| DecodeError { later: what == LATER_FORM, ..body.error(what) })?;
+                self.position = Some(position);
+            }
             tag::OPTION => {
                 let name = body.bytes()?;
                 let value = body.take_rest();
@@ -583,6 +596,7 @@ impl<'a> Input<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::cluster_position::Gtid;
 
     fn full_edit() -> Edit {
         let meta = SsTableMeta {
@@ -643,6 +657,11 @@ mod tests {
             counted_from: Some(5),
             value_files: vec![120, 290],
             ended_value_files: vec![7, 1 << 40],
+            position: Some(ClusterPosition {
+                uuid: *b"0123456789abcdef",
+                number: 1 << 40,
+                gtid: Some(Gtid { domain: 1, server: 2, number: 3 }),
+            }),
         }
     }
 
@@ -688,6 +707,7 @@ mod tests {
             new_tables: vec![NewTable { file: 9, level: 0, generation: 3, meta }],
             value_files: vec![8],
             ended_value_files: vec![300],
+            position: Some(ClusterPosition { uuid: *b"0123456789abcdef", number: 2, gtid: None }),
             ..Edit::default()
         };
         let payload: Vec<u8> = [
@@ -696,6 +716,9 @@ mod tests {
             &[23, 2, 0xe8, 2],
             &[25, 1, 16],
             &[27, 2, 0xac, 2],
+            &[36, 25, 1],
+            b"0123456789abcdef",
+            &[2, 0, 0, 0, 0, 0, 0, 0],
             &[24, 3, 17, 3, 2],
             &[31, 3, 8, 8, 0],
             &[11, 16, 9, 0, 0, 3, 0, 100, 5, 6, 2, 0, 2, 30, 1, b'a', 1, b'b'],
@@ -738,7 +761,8 @@ mod tests {
             (vec![31, 3, 7, 7, 1], "tag 31: a value file that was collected"),
             (vec![34, 0], "tag 34: history"),
             (vec![35, 0], "tag 35: times of commits"),
-            (vec![36, 0], "tag 36: no version"),
+            (vec![36, 1, 2], "tag 36: a cluster's position of a later form"),
+            (vec![37, 0], "tag 37: no version"),
             (vec![1, 2, 1, 1], "1 bytes too many in the field with tag 1"),
             (vec![1, 9, 1], "9 bytes announced, 1 left"),
             (vec![1, 2, 0x80, 0], "not in its shortest"),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::batch::{BatchReader, UNKNOWN_ENTRY};
+use crate::format::cluster_position::{ClusterPosition, LATER_FORM};
 use crate::format::coding::{put_varint, varint_len};
 use crate::format::reader::{Malformed, Reader};
 use crate::types::{FamilyId, Lsn, Seq, MAX_SEQ};
@@ -81,6 +82,8 @@ pub enum Record {
     Commit {
         /// Its sequence number.
         seq: Seq,
+        /// Its position in a cluster's order. Boxed: few have one.
+        position: Option<Box<ClusterPosition>>,
         /// Its changes.
         batch: Arc<dyn WalBytes>,
     },
@@ -106,6 +109,8 @@ pub enum Record {
         txn: u64,
         /// Its sequence number.
         seq: Seq,
+        /// Its position in a cluster's order.
+        position: Option<Box<ClusterPosition>>,
     },
     /// The end of a transaction whose logged batch is void.
     Rollback {
@@ -129,6 +134,8 @@ pub enum Record {
         ddl: Ddl,
         /// Its sequence number.
         seq: Seq,
+        /// Its position in a cluster's order.
+        position: Option<Box<ClusterPosition>>,
         /// Changes of family 0.
         batch: Arc<dyn WalBytes>,
     },
@@ -167,14 +174,14 @@ impl fmt::Debug for Record {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // documented at `Record`
 pub enum RecordRef<'a> {
-    Commit { seq: Seq, batch: &'a [u8] },
+    Commit { seq: Seq, position: Option<ClusterPosition>, batch: &'a [u8] },
     Prepared { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
     LargeBatch { txn: u64, batch: &'a [u8] },
-    Marker { txn: u64, seq: Seq },
+    Marker { txn: u64, seq: Seq, position: Option<ClusterPosition> },
     Rollback { txn: u64 },
     RewrittenPrepare { txn: u64, xid: &'a [u8], locks: &'a [u8], batch: &'a [u8] },
     DurableMark,
-    Ddl { ddl: Ddl, seq: Seq, batch: &'a [u8] },
+    Ddl { ddl: Ddl, seq: Seq, position: Option<ClusterPosition>, batch: &'a [u8] },
     Ceiling { family: FamilyId, counter: u32, value: u64 },
     RunNames { txn: u64, names: &'a [u8] },
     EpochBoundary(EpochBoundary),
@@ -184,18 +191,25 @@ pub enum RecordRef<'a> {
 pub(super) const HEADER: usize = 10;
 
 /// Most bytes of a record besides its batch, xid, locks and names.
-pub(super) const MAX_FIXED: usize = HEADER + 40;
+pub(super) const MAX_FIXED: usize = HEADER + 40 + MAX_POSITION;
+
+/// Most bytes of a position in a record, its length among them.
+const MAX_POSITION: usize = 1 + ClusterPosition::MAX_LEN;
 
 impl Record {
     /// The record's borrowed form.
     pub fn borrow(&self) -> RecordRef<'_> {
         match self {
-            Record::Commit { seq, batch } => RecordRef::Commit { seq: *seq, batch: batch.bytes() },
+            Record::Commit { seq, position, batch } => {
+                RecordRef::Commit { seq: *seq, position: position.as_deref().copied(), batch: batch.bytes() }
+            }
             Record::Prepared { txn, head, batch } => {
                 RecordRef::Prepared { txn: *txn, xid: &head.xid, locks: &head.locks, batch: batch.bytes() }
             }
             Record::LargeBatch { txn, batch } => RecordRef::LargeBatch { txn: *txn, batch: batch.bytes() },
-            Record::Marker { txn, seq } => RecordRef::Marker { txn: *txn, seq: *seq },
+            Record::Marker { txn, seq, position } => {
+                RecordRef::Marker { txn: *txn, seq: *seq, position: position.as_deref().copied() }
+            }
             Record::Rollback { txn } => RecordRef::Rollback { txn: *txn },
             Record::RewrittenPrepare { txn, head, batch } => RecordRef::RewrittenPrepare {
                 txn: *txn,
@@ -204,7 +218,12 @@ impl Record {
                 batch: batch.bytes(),
             },
             Record::DurableMark => RecordRef::DurableMark,
-            Record::Ddl { ddl, seq, batch } => RecordRef::Ddl { ddl: *ddl, seq: *seq, batch: batch.bytes() },
+            Record::Ddl { ddl, seq, position, batch } => RecordRef::Ddl {
+                ddl: *ddl,
+                seq: *seq,
+                position: position.as_deref().copied(),
+                batch: batch.bytes(),
+            },
             Record::Ceiling { family, counter, value } => {
                 RecordRef::Ceiling { family: *family, counter: *counter, value: *value }
             }
@@ -234,6 +253,16 @@ impl<'a> RecordRef<'a> {
             RecordRef::Commit { seq, .. } | RecordRef::Marker { seq, .. } | RecordRef::Ddl { seq, .. } => {
                 Some(*seq)
             }
+            _ => None,
+        }
+    }
+
+    /// The position in a cluster's order, of commits with one.
+    pub fn position(&self) -> Option<ClusterPosition> {
+        match self {
+            RecordRef::Commit { position, .. }
+            | RecordRef::Marker { position, .. }
+            | RecordRef::Ddl { position, .. } => *position,
             _ => None,
         }
     }
@@ -270,12 +299,14 @@ impl<'a> RecordRef<'a> {
     /// batch, or nothing). The record is both, one after the other.
     pub(super) fn encode(&self, durable_upto: Lsn, head: &mut Vec<u8>) -> &'a [u8] {
         head.clear();
+        let position = self.position();
         head.push(self.kind());
-        head.push(0);
+        head.push(if position.is_some() { POSITION_FLAG } else { 0 });
         head.extend_from_slice(&durable_upto.0.to_le_bytes());
         match *self {
-            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => {
+            RecordRef::Commit { seq, batch, .. } | RecordRef::Ddl { seq, batch, .. } => {
                 put_varint(head, seq);
+                put_position(head, position.as_ref());
                 batch
             }
             RecordRef::Prepared { txn, xid, locks, batch }
@@ -291,8 +322,9 @@ impl<'a> RecordRef<'a> {
                 head.extend_from_slice(&txn.to_le_bytes());
                 batch
             }
-            RecordRef::Marker { txn, seq } => {
+            RecordRef::Marker { txn, seq, .. } => {
                 put_varint(head, seq);
+                put_position(head, position.as_ref());
                 head.extend_from_slice(&txn.to_le_bytes());
                 &[]
             }
@@ -325,9 +357,11 @@ impl<'a> RecordRef<'a> {
 
     /// Bytes of the record in the log, without fragment headers.
     pub(super) fn encoded_len(&self) -> usize {
+        let position = self.position();
         HEADER
+            + position.map_or(0, |position| 1 + position.encoded_len())
             + match *self {
-                RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => {
+                RecordRef::Commit { seq, batch, .. } | RecordRef::Ddl { seq, batch, .. } => {
                     varint_len(seq) + batch.len()
                 }
                 RecordRef::Prepared { xid, locks, batch, .. }
@@ -349,21 +383,24 @@ impl<'a> RecordRef<'a> {
     /// be applied.
     pub fn decode(bytes: &'a [u8]) -> Result<(Lsn, RecordRef<'a>), Malformed> {
         let (kind, flags, durable_upto, mut cursor) = open(bytes)?;
-        if flags != 0 {
-            return Err(if flags == POSITION_FLAG { POSITION } else { LATER_FLAGS });
-        }
+        let has_position = match (flags, kind) {
+            (0, _) => false,
+            (POSITION_FLAG, 1 | 4 | 8..=13) => true,
+            _ => return Err(LATER_FLAGS),
+        };
         let record = match kind {
             1 | 8..=13 => {
                 let seq = seq(&mut cursor)?;
+                let position = position(&mut cursor, has_position)?;
                 let batch = std::mem::take(&mut cursor.rest);
                 match kind {
-                    8 => RecordRef::Ddl { ddl: Ddl::Create, seq, batch },
-                    9 => RecordRef::Ddl { ddl: Ddl::Drop, seq, batch },
-                    10 => RecordRef::Ddl { ddl: Ddl::Rename, seq, batch },
-                    11 => RecordRef::Ddl { ddl: Ddl::Swap, seq, batch },
-                    12 => RecordRef::Ddl { ddl: Ddl::Alter, seq, batch },
-                    13 => RecordRef::Ddl { ddl: Ddl::Other, seq, batch },
-                    _ => RecordRef::Commit { seq, batch },
+                    8 => RecordRef::Ddl { ddl: Ddl::Create, seq, position, batch },
+                    9 => RecordRef::Ddl { ddl: Ddl::Drop, seq, position, batch },
+                    10 => RecordRef::Ddl { ddl: Ddl::Rename, seq, position, batch },
+                    11 => RecordRef::Ddl { ddl: Ddl::Swap, seq, position, batch },
+                    12 => RecordRef::Ddl { ddl: Ddl::Alter, seq, position, batch },
+                    13 => RecordRef::Ddl { ddl: Ddl::Other, seq, position, batch },
+                    _ => RecordRef::Commit { seq, position, batch },
                 }
             }
             2 | 6 => {
@@ -377,7 +414,8 @@ impl<'a> RecordRef<'a> {
             3 => RecordRef::LargeBatch { txn: cursor.u64()?, batch: std::mem::take(&mut cursor.rest) },
             4 => {
                 let seq = seq(&mut cursor)?;
-                RecordRef::Marker { txn: cursor.u64()?, seq }
+                let position = position(&mut cursor, has_position)?;
+                RecordRef::Marker { txn: cursor.u64()?, seq, position }
             }
             5 => RecordRef::Rollback { txn: cursor.u64()? },
             7 => RecordRef::DurableMark,
@@ -406,15 +444,14 @@ impl<'a> RecordRef<'a> {
 const UNKNOWN_KIND: Malformed = "an unknown kind of record";
 /// The error for the kind of a record with the time of a commit.
 const COMMIT_TIME: Malformed = "the time of a commit (record kind 17)";
-/// The flag of a record with a cluster's position, and the error for it.
+/// The flag of a commit with a position in a cluster's order.
 const POSITION_FLAG: u8 = 1;
-const POSITION: Malformed = "a commit with a cluster's position";
 /// The error for flags of a later version.
 const LATER_FLAGS: Malformed = "record flags of a later version";
 
 /// True if whole, undecodable bytes are of a later version, by the reason given.
 pub(super) fn is_later(why: Malformed) -> bool {
-    [UNKNOWN_KIND, COMMIT_TIME, POSITION, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
+    [UNKNOWN_KIND, COMMIT_TIME, LATER_FORM, LATER_FLAGS, UNKNOWN_ENTRY].contains(&why)
 }
 
 /// Reads what every record begins with: kind, flags, `durable_upto`.
@@ -431,9 +468,24 @@ fn seq(cursor: &mut Reader<'_>) -> Result<Seq, Malformed> {
     }
 }
 
+/// Reads the position in a cluster's order, if the record has one.
+fn position(cursor: &mut Reader<'_>, is_there: bool) -> Result<Option<ClusterPosition>, Malformed> {
+    match is_there {
+        true => ClusterPosition::decode(cursor.bytes()?).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn put_position(head: &mut Vec<u8>, position: Option<&ClusterPosition>) {
+    if let Some(position) = position {
+        put_varint(head, position.encoded_len() as u64);
+        position.encode(head);
+    }
+}
+
 /// Reads the start of a record (all of it is in its first fragment): `durable_upto`, and the sequence number
-/// of kinds with one. `None` if it is not the start of a record. Knows the reserved kinds and flags too: what they
-/// prove about the log before them counts.
+/// of kinds with one. `None` if it is not the start of a record. Knows the reserved kind too: what it proves about the
+/// log before it counts.
 pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
     let (kind, flags, durable_upto, mut cursor) = open(start).ok()?;
     if flags & !POSITION_FLAG != 0 {
@@ -448,8 +500,12 @@ pub(super) fn peek(start: &[u8]) -> Option<(Lsn, Option<Seq>)> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use proptest::prelude::*;
+
     use super::super::batch::BatchBuilder;
     use super::*;
+    use crate::format::cluster_position::tests::any_position;
+    use crate::format::cluster_position::Gtid;
     use crate::types::{CountEffect, Kind};
 
     /// A batch of one put with a value of `len` bytes.
@@ -464,10 +520,10 @@ pub(super) mod tests {
         let head = Arc::new(PreparedHead { xid: b"xid".to_vec(), locks: vec![1; 200] });
         let batch = put(b"key", 100);
         let mut all = vec![
-            Record::Commit { seq: 7, batch: batch.clone() },
+            Record::Commit { seq: 7, position: None, batch: batch.clone() },
             Record::Prepared { txn: 1 << 40, head: head.clone(), batch: batch.clone() },
             Record::LargeBatch { txn: 2, batch: batch.clone() },
-            Record::Marker { txn: 1 << 40, seq: MAX_SEQ },
+            Record::Marker { txn: 1 << 40, seq: MAX_SEQ, position: None },
             Record::Rollback { txn: 9 },
             Record::RewrittenPrepare { txn: 3, head, batch: batch.clone() },
             Record::DurableMark,
@@ -481,9 +537,32 @@ pub(super) mod tests {
             }),
         ];
         for ddl in [Ddl::Create, Ddl::Drop, Ddl::Rename, Ddl::Swap, Ddl::Alter, Ddl::Other] {
-            all.push(Record::Ddl { ddl, seq: 300, batch: batch.clone() });
+            all.push(Record::Ddl { ddl, seq: 300, position: None, batch: batch.clone() });
         }
+        let with_position: Vec<Record> = all.iter().filter_map(|record| at(record, long())).collect();
+        all.extend(with_position);
+        all.push(Record::Commit { seq: 8, position: Some(Box::new(short())), batch: put(b"", 0) });
         all
+    }
+
+    fn long() -> ClusterPosition {
+        ClusterPosition { gtid: Some(Gtid { domain: 1, server: u32::MAX, number: 3 }), ..short() }
+    }
+
+    fn short() -> ClusterPosition {
+        ClusterPosition { uuid: *b"0123456789abcdef", number: i64::MIN, gtid: None }
+    }
+
+    /// The same record with a position, of kinds that may have one.
+    fn at(record: &Record, place: ClusterPosition) -> Option<Record> {
+        let mut record = record.clone();
+        match &mut record {
+            Record::Commit { position, .. }
+            | Record::Marker { position, .. }
+            | Record::Ddl { position, .. } => *position = Some(Box::new(place)),
+            _ => return None,
+        }
+        Some(record)
     }
 
     #[test]
@@ -505,8 +584,15 @@ pub(super) mod tests {
             flagged[1] = 2;
             assert_eq!(RecordRef::decode(&flagged), Err(LATER_FLAGS));
             assert!(peek(&flagged).is_none());
-            flagged[1] = POSITION_FLAG;
-            assert_eq!(RecordRef::decode(&flagged), Err(POSITION));
+            // The flag without a position, or a position without the flag.
+            flagged[1] = bytes[1] ^ POSITION_FLAG;
+            match record.borrow().seq() {
+                None => assert_eq!(RecordRef::decode(&flagged), Err(LATER_FLAGS), "{record:?}"),
+                Some(_) => {
+                    let why = RecordRef::decode(&flagged).expect_err("it is malformed");
+                    assert!(!is_later(why) || why == UNKNOWN_ENTRY || why == LATER_FORM, "{record:?}: {why}");
+                }
+            }
             assert_eq!(peek(&flagged), Some((Lsn::new(5, 6), record.borrow().seq())));
             flagged[..2].copy_from_slice(&[18, 0]);
             assert!(RecordRef::decode(&flagged).is_err() && peek(&flagged).is_none());
@@ -514,10 +600,44 @@ pub(super) mod tests {
         assert_eq!(kinds, (1..=16).collect());
     }
 
+    proptest! {
+        #[test]
+        fn a_commit_with_any_position_comes_back_and_a_malformed_one_is_damage(
+            place in any_position(),
+            seq in 1..=MAX_SEQ,
+            len in 0..50u8,
+        ) {
+            let (mut head, batch) = (Vec::new(), put(b"key", 3));
+            let records = [
+                Record::Commit { seq, position: None, batch: batch.clone() },
+                Record::Marker { txn: 7, seq, position: None },
+                Record::Ddl { ddl: Ddl::Swap, seq, position: None, batch },
+            ];
+            for record in records {
+                let record = at(&record, place).expect("it may have one");
+                let tail = record.borrow().encode(Lsn::new(5, 6), &mut head);
+                prop_assert!(head.len() <= MAX_FIXED);
+                let bytes = [&head, tail].concat();
+                prop_assert_eq!(bytes.len(), record.borrow().encoded_len());
+                prop_assert_eq!(RecordRef::decode(&bytes), Ok((Lsn::new(5, 6), record.borrow())));
+                // Another length takes bytes away, or bytes of the next field in.
+                let at = HEADER + varint_len(seq);
+                let mut wrong = bytes.clone();
+                wrong[at] = len;
+                let read = RecordRef::decode(&wrong);
+                prop_assert!(len == bytes[at] || read.is_err(), "{read:?}");
+                wrong[at] = bytes[at];
+                wrong[at + 1] = 0;
+                let read = RecordRef::decode(&wrong);
+                prop_assert!(read.is_err_and(|why| !is_later(why)), "{read:?}");
+            }
+        }
+    }
+
     #[test]
     fn reserved_kinds_of_records_and_entries_are_refused_by_name() {
         let (mut head, batch) = (Vec::new(), put(b"key", 3));
-        let record = Record::Commit { seq: 7, batch };
+        let record = Record::Commit { seq: 7, position: None, batch };
         let tail = record.borrow().encode(Lsn::new(5, 6), &mut head);
         let bytes = [&head, tail].concat();
         let mut timed = bytes.clone();

@@ -50,7 +50,7 @@ fn append(wal: &Wal, record: Record) -> Result<Ticket> {
 
 /// A commit with content derived from its number.
 fn commit(seq: Seq, len: usize) -> Record {
-    Record::Commit { seq, batch: put(&seq.to_be_bytes()[4..], len) }
+    Record::Commit { seq, position: None, batch: put(&seq.to_be_bytes()[4..], len) }
 }
 
 /// Everything recovery finds in a log of one epoch, as text.
@@ -159,7 +159,7 @@ fn places_are_told_before_the_answer() {
     for seq in 1..50 {
         let batch = Arc::new(Placed { bytes: put(b"k", 100).bytes().to_vec(), ..Placed::default() });
         let floor = wal.written_lsn();
-        let ticket = append(&wal, Record::Commit { seq, batch: batch.clone() }).unwrap();
+        let ticket = append(&wal, Record::Commit { seq, position: None, batch: batch.clone() }).unwrap();
         wal.wait_written(ticket).unwrap();
         let (start, end) = batch.at.lock().unwrap();
         assert!(floor <= start && start < end && end == wal.written_lsn());
@@ -290,7 +290,7 @@ fn on_a_full_disk_the_spare_segment_serves_what_is_urgent() {
     for _ in 0..10 {
         let room = wal.reserve(16, Purpose::Urgent, &wait_limit).unwrap();
         seq += 1;
-        wal.enqueue(room, Record::Marker { txn: 1, seq });
+        wal.enqueue(room, Record::Marker { txn: 1, seq, position: None });
     }
     wal.sync_all().unwrap();
     assert_eq!(seqs(&disk, 1, &[], wal.durable_lsn()).unwrap().0, dense(seq));

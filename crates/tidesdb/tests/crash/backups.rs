@@ -17,7 +17,7 @@ use super::recovery::{observe, recover};
 use super::sim::{self, tiny_family};
 use super::state::{Ids, State, Step};
 use super::world::World;
-use super::{attempt, constants, separate_values};
+use super::{attempt, constants, constants_of, separate_values};
 
 const KINDS: [BackupOptions; 2] = [BackupOptions { links: false }, BackupOptions { links: true }];
 
@@ -60,7 +60,7 @@ fn backups_between_the_steps_of_short_programs_restore_to_their_moments() {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
-        let (mut options, mut family) = constants(tiny, SyncMode::None);
+        let (mut options, mut family) = constants_of(name, tiny, SyncMode::None);
         if ordinal % 2 == 1 {
             separate_values(&mut options, &mut family);
         }

@@ -25,7 +25,7 @@ fn is_possible(step: &Step, world: &World) -> bool {
         | Step::Take(name, _)
         | Step::Raise(name, _)
         | Step::Compact(name) => has(name),
-        Step::Flush | Step::SyncLog | Step::Reopen => true,
+        Step::Flush | Step::SyncLog | Step::Position(_) | Step::Reopen => true,
     }
 }
 

@@ -347,6 +347,7 @@ pub(super) fn short_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
     ));
     all.extend(spilled_programs());
     all.extend(loads());
+    all.extend(positions());
     all
 }
 
@@ -493,6 +494,52 @@ fn spilled_programs() -> Vec<(&'static str, bool, Vec<Step>)> {
                 Flush,
                 Decide("x1", true),
                 commit(&[put("b", 3, 2)]),
+            ],
+        ),
+    ]
+}
+
+/// Positions in a cluster's order; [`super::constants_of`] knows them by their name.
+fn positions() -> Vec<(&'static str, bool, Vec<Step>)> {
+    use Step::*;
+    let a = |n, seed| put("a", n, seed);
+    vec![
+        (
+            "positions without changes",
+            true,
+            vec![
+                Create("a"),
+                commit(&[a(1, 1)]),
+                Position(5),
+                Flush,
+                Position(3),
+                Reopen,
+                commit(&[a(2, 1)]),
+                Position(1),
+                Flush,
+                commit(&[a(3, 1)]),
+                Position(9),
+                Reopen,
+                Position(8),
+            ],
+        ),
+        (
+            "positions of every form of commit",
+            true,
+            vec![
+                Create("a"),
+                commit(&[a(1, 1)]),
+                Prepare("x1", vec![a(2, 2)]),
+                commit(&spilling("a", 100, 90, 100)),
+                Decide("x1", true),
+                Flush,
+                Prepare("x2", spilling("a", 300, 90, 100)),
+                commit(&[a(4, 2)]),
+                Decide("x2", true),
+                commit(&[a(5, 2)]),
+                Flush,
+                commit(&[a(6, 2)]),
+                commit(&[a(7, 2)]),
             ],
         ),
     ]

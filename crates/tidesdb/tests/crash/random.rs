@@ -65,7 +65,8 @@ fn random_step(rng: &mut Rng, world: &World, life: u64) -> Step {
         86 => Step::Raise(name, rng.below(2000)),
         87..=90 => Step::Flush,
         91..=92 => Step::Compact(name),
-        93..=94 => Step::SyncLog,
+        93 => Step::SyncLog,
+        94 => Step::Position(rng.below(100) as i64),
         95 if life > 0 => Step::Reopen,
         _ => Step::Commit(None, writes(rng, 0)),
     }

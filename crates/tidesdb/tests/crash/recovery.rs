@@ -32,6 +32,7 @@ pub(super) fn observe(db: &Db, like: &[State], ids: &Ids) -> Result<State> {
         seen.names.insert(name.clone(), (0, family.record().to_vec()));
         rows.insert(name, content);
     }
+    seen.position = db.position();
     seen.undecided = db.prepared().iter().map(|xid| String::from_utf8_lossy(xid).into_owned()).collect();
     let may_be = |incarnation: &Incarnation, id: FamilyId| match ids.get(incarnation) {
         Some(known) => *known == id,
@@ -39,6 +40,7 @@ pub(super) fn observe(db: &Db, like: &[State], ids: &Ids) -> Result<State> {
     };
     let same = like.iter().rev().find(|state| {
         state.undecided == seen.undecided
+            && state.position == seen.position
             && state.names.len() == seen.names.len()
             && state.names.iter().all(|(name, (id, record))| {
                 seen.names.get(name).is_some_and(|(_, r)| r == record)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tidesdb::internal::format::{ClusterPosition, Gtid};
 use tidesdb::internal::io::faulty::Crash;
 use tidesdb::internal::types::FamilyId;
 use tidesdb::SyncMode;
@@ -38,6 +39,8 @@ pub(super) enum Step {
     Flush,
     Compact(&'static str),
     SyncLog,
+    /// Of no commit, with this number.
+    Position(i64),
     Reopen,
 }
 
@@ -57,6 +60,18 @@ pub(super) fn hash(bytes: &[u8]) -> Value {
     (bytes.len(), hash)
 }
 
+/// A position in the cluster's order.
+pub(super) fn position(number: i64) -> ClusterPosition {
+    let gtid = (number % 2 == 0).then_some(Gtid { domain: 1, server: 2, number: 3 });
+    ClusterPosition { uuid: *b"a cluster's uuid", number, gtid }
+}
+
+/// The position of a program's event number `n`: up and down, so that neither the highest nor the lowest is the newest.
+/// One event of four has none.
+pub(super) fn position_of(n: usize) -> Option<ClusterPosition> {
+    (n % 4 != 3).then(|| position((n as i64 * 7) % 10 - 1))
+}
+
 pub(super) fn key(n: u32) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
@@ -68,6 +83,8 @@ pub(super) struct State {
     pub(super) names: BTreeMap<String, (Incarnation, Vec<u8>)>,
     pub(super) rows: BTreeMap<Incarnation, BTreeMap<Vec<u8>, Value>>,
     pub(super) undecided: BTreeSet<String>,
+    /// The cluster's.
+    pub(super) position: Option<ClusterPosition>,
 }
 
 pub(super) type Changes = Vec<(Incarnation, Vec<u8>, Option<Value>)>;
@@ -105,7 +122,8 @@ impl State {
                 format!("{name}#{id} {record:?} {{{}}}", keys.join(" "))
             })
             .collect();
-        format!("{} undecided {:?}", families.join(", "), self.undecided)
+        let position = self.position.map(|position| position.to_string());
+        format!("{} undecided {:?} position {position:?}", families.join(", "), self.undecided)
     }
 }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidesdb::internal::db::Db;
+use tidesdb::internal::format::ClusterPosition;
 use tidesdb::internal::io::FaultyDisk;
 use tidesdb::internal::txn::ingest::IngestOptions;
 use tidesdb::internal::txn::transaction::Transaction;
 use tidesdb::internal::types::Pieces;
-use tidesdb::{Error, FamilyOptions, Options, Result, SyncMode};
+use tidesdb::{Error, FamilyOptions, FormatVersion, Options, Result, SyncMode};
 
 use super::sim::{begin, open};
-use super::state::{key, value, Expect, State, Step, Write};
+use super::state::{key, position, position_of, value, Expect, State, Step, Write};
 
 pub(super) struct World {
     pub(super) disk: FaultyDisk,
@@ -53,6 +54,11 @@ impl World {
         }
     }
 
+    /// The position of the next event's commit: in stores of version 2 alone.
+    fn next_position(&self) -> Option<ClusterPosition> {
+        position_of(self.expect.history.len()).filter(|_| self.db().format() == FormatVersion::Two)
+    }
+
     pub(super) fn run(&mut self, steps: &[Step]) -> Result<()> {
         steps.iter().try_for_each(|step| self.step(step))
     }
@@ -89,6 +95,9 @@ impl World {
                 let mut txn = self.transaction()?;
                 txn.set_sync(*sync);
                 self.write(&mut txn, writes)?;
+                let position = self.next_position();
+                txn.set_position(position.as_ref())?;
+                next.position = position.or(next.position);
                 self.event(next);
                 txn.commit()?;
                 let mode = self.options.sync_mode.max(sync.unwrap_or(SyncMode::None));
@@ -124,7 +133,12 @@ impl World {
                 if *commit {
                     next.apply(&self.expect.prepared[*xid]);
                 }
-                let live = self.live.remove(*xid);
+                let mut live = self.live.remove(*xid);
+                let position = self.next_position();
+                if let Some(txn) = live.as_mut().filter(|_| *commit) {
+                    txn.set_position(position.as_ref())?;
+                    next.position = position.or(next.position);
+                }
                 self.event(next);
                 let mut durable = true;
                 match (live, *commit) {
@@ -236,6 +250,14 @@ impl World {
             Step::SyncLog => {
                 self.db().flush_log()?;
                 self.answered(true);
+            }
+            Step::Position(number) => {
+                if self.db().format() == FormatVersion::Two {
+                    next.position = Some(position(*number));
+                    self.event(next);
+                    self.db().set_position(&position(*number))?;
+                    self.answered(self.options.sync_mode == SyncMode::Full);
+                }
             }
             Step::Reopen => {
                 for (xid, mut txn) in std::mem::take(&mut self.live) {

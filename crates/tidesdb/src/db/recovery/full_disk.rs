@@ -17,6 +17,7 @@ use crate::types::{LogSegment, Seq};
 use crate::version::{Edit, VersionSet};
 use crate::wal::{EpochBoundary, RecoveredSummary};
 
+use super::replay::{End, Replayed};
 use super::rewrite_tail::rewrite_tail;
 
 /// The newest commit possible in an earlier epoch, according to its boundary; discarded records after a
@@ -54,15 +55,11 @@ pub(crate) fn join_epochs(
 
 /// Lists replayed flushables, oldest first, as sealed and in need of the log from `first_live` on. Returns
 /// them in a super version's order, newest first.
-pub(crate) fn seal(flushables: &[Flushable], first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
+pub(crate) fn seal(replayed: &Replayed, first_live: u32, memtables: &Memtables) -> Vec<Flushable> {
     let mut state = memtables.state.lock();
-    for flushable in flushables {
+    for (flushable, &End { last_seq, position }) in replayed.flushables.iter().zip(&replayed.ends) {
         state.min_segment.insert(flushable.id(), first_live);
-        let last_seq = match flushable {
-            Flushable::Memtable(memtable) => memtable.max_seq(),
-            Flushable::Runs(runs) => runs.seq(),
-        };
-        state.sealed.push(Sealed { flushable: flushable.clone(), last_seq });
+        state.sealed.push(Sealed { flushable: flushable.clone(), last_seq, position });
     }
-    flushables.iter().rev().cloned().collect()
+    replayed.flushables.iter().rev().cloned().collect()
 }

@@ -207,7 +207,8 @@ impl<'a> Recovery<'a> {
         let StoreState { last_seq, last_generation, durable_upto, .. } = self.state;
         let buffer = self.options.write_buffer_size;
         let mut replay = Replay::new(self.arenas.clone(), buffer, last_seq, last_generation + 1)
-            .of_repaired_store(self.state.unproven_upto != 0)
+            .of_repaired_store(self.state.unproven_upto)
+            .with_position(self.state.position)
             .with_values(self.versions.values());
         let visit = &mut |at, record: RecordRef<'_>| {
             tail.note(at, &record);
@@ -291,6 +292,7 @@ impl<'a> Recovery<'a> {
         let Some(mut flushed) = flushed else { return Ok(false) };
         let mut edit = std::mem::take(&mut flushed.edit);
         edit.last_seq = Some(self.newest);
+        edit.position = replayed.position;
         edit.last_generation = replayed.flushables.last().map(Flushable::id);
         edit.first_live_segment = Some(summary.next_segment);
         edit.log_segments = listed.to_vec();
@@ -328,7 +330,7 @@ impl<'a> Recovery<'a> {
         } else {
             note("recovery: epoch boundary on a full disk");
             full_disk::join_epochs(&*self.env.disk, self.dir, &self.versions, summary, self.newest, listed)?;
-            sealed = full_disk::seal(&replayed.flushables, held_from, &memtables);
+            sealed = full_disk::seal(&replayed, held_from, &memtables);
         }
         drop(replayed.flushables);
         let versions = Arc::new(self.versions);
@@ -352,6 +354,7 @@ impl<'a> Recovery<'a> {
             super_version,
             memtables,
             newest: self.newest,
+            position: replayed.position,
             newest_transaction: replayed.newest_transaction,
         }));
         let transactions = Arc::new(Transactions::new(store.clone(), locks));

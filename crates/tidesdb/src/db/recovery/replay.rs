@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::host::{HashMap, HashSet};
 use crate::memtable::{ArenaPool, Memtable};
 use crate::mutant::{self, Mutant};
@@ -39,6 +40,15 @@ enum Decision {
     RolledBack,
 }
 
+/// The end of a flushable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Its last commit.
+    pub last_seq: Seq,
+    /// The cluster's position as of that commit.
+    pub position: Option<ClusterPosition>,
+}
+
 /// A part of the log's content, in its order.
 enum Piece {
     Memtable(Arc<Memtable>),
@@ -59,6 +69,10 @@ pub(crate) struct Replayed {
     pub next_memtable_id: MemtableId,
     /// Commits not in files, oldest first.
     pub flushables: Vec<Flushable>,
+    /// Of each of them.
+    pub ends: Vec<End>,
+    /// The cluster's position as of the newest commit.
+    pub position: Option<ClusterPosition>,
     /// By transaction.
     pub prepared: Vec<ReplayedPrepare>,
     /// Files of `flushables` and `prepared`.
@@ -73,8 +87,9 @@ pub(crate) struct Replay {
     values: Option<Arc<ValueFiles>>,
     arenas: ArenaPool,
     write_buffer: usize,
-    /// See [`Replay::of_repaired_store`].
-    is_repaired: bool,
+    /// See [`Replay::of_repaired_store`]; 0: of no such store.
+    repaired_upto: Seq,
+    position: Option<ClusterPosition>,
     /// Commits up to here are in files.
     flushed: Seq,
     newest: Seq,
@@ -82,6 +97,8 @@ pub(crate) struct Replay {
     next_memtable_id: MemtableId,
     /// Oldest first; the last takes the next records if it is a memtable.
     pieces: Vec<Piece>,
+    /// Of each piece.
+    ends: Vec<End>,
     pending: BTreeMap<u64, Pending>,
     /// Names of runs by transaction, until it is decided.
     names: BTreeMap<u64, Vec<u8>>,
@@ -103,12 +120,14 @@ impl Replay {
             values: None,
             arenas,
             write_buffer,
-            is_repaired: false,
+            repaired_upto: 0,
+            position: None,
             flushed,
             newest: flushed,
             newest_transaction: 0,
             next_memtable_id,
             pieces: Vec::new(),
+            ends: Vec::new(),
             pending: BTreeMap::new(),
             names: BTreeMap::new(),
             rolled_back_names: Vec::new(),
@@ -118,9 +137,36 @@ impl Replay {
 
     /// Marks the store as repaired. The repair may have lost the proofs of the puts of prepared
     /// transactions: these commit after everything it found (`docs/design/0020-single-deletes.md`).
-    /// Transactions prepared after the repair are not told apart.
-    pub(crate) fn of_repaired_store(self, is_repaired: bool) -> Replay {
-        Replay { is_repaired, ..self }
+    /// Transactions prepared after the repair are not told apart. `upto` is the newest commit that the repair found;
+    /// 0: the store is not repaired. Positions up to there are those of a store that lost nothing.
+    pub(crate) fn of_repaired_store(self, upto: Seq) -> Replay {
+        Replay { repaired_upto: upto, ..self }
+    }
+
+    /// The cluster's position as of the flushed commits.
+    pub(crate) fn with_position(self, position: Option<ClusterPosition>) -> Replay {
+        Replay { position, ..self }
+    }
+
+    /// Takes the position of a commit that is not in files. In the log's order, so that a later one is the newest,
+    /// whatever its number.
+    fn note_position(&mut self, seq: Seq, position: Option<ClusterPosition>) {
+        let is_new = seq > self.flushed.max(self.repaired_upto);
+        if is_new && !mutant::is(Mutant::PositionForgottenByReplay) {
+            self.position = position.or(self.position);
+        }
+    }
+
+    /// A commit is in the last piece.
+    fn note_end(&mut self, seq: Seq) {
+        if let Some(end) = self.ends.last_mut() {
+            *end = End { last_seq: end.last_seq.max(seq), position: self.position };
+        }
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.pieces.push(piece);
+        self.ends.push(End { last_seq: 0, position: None });
     }
 
     /// Entries may have their values in these files.
@@ -138,7 +184,7 @@ impl Replay {
             _ => {
                 let fresh = Arc::new(Memtable::new(self.next_memtable_id, self.arenas.clone()));
                 self.next_memtable_id += 1;
-                self.pieces.push(Piece::Memtable(fresh.clone()));
+                self.push(Piece::Memtable(fresh.clone()));
                 fresh
             }
         };
@@ -157,6 +203,7 @@ impl Replay {
             }
             tree.insert_counted(entry.key, seq, (kind, entry.effect), value, &open, seq);
         }
+        self.note_end(seq);
         Ok(())
     }
 
@@ -164,8 +211,9 @@ impl Replay {
     fn apply_runs(&mut self, seq: Seq, names: Vec<u8>) -> Result<()> {
         if seq > self.flushed {
             let generations = SealedRuns::named_generations(&names)?;
-            self.pieces.push(Piece::Runs(seq, names, self.next_memtable_id));
+            self.push(Piece::Runs(seq, names, self.next_memtable_id));
             self.next_memtable_id += generations as MemtableId;
+            self.note_end(seq);
         }
         Ok(())
     }
@@ -173,11 +221,16 @@ impl Replay {
     /// The next record of the log.
     pub(crate) fn record(&mut self, record: RecordRef<'_>) -> Result<()> {
         self.newest_transaction = self.newest_transaction.max(transaction_of(&record));
+        if let Some(seq) = record.seq() {
+            self.note_position(seq, record.position());
+        }
         match record {
-            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } => self.apply(seq, batch)?,
+            RecordRef::Commit { seq, batch, .. } | RecordRef::Ddl { seq, batch, .. } => {
+                self.apply(seq, batch)?;
+            }
             RecordRef::Prepared { txn, xid, locks, batch }
             | RecordRef::RewrittenPrepare { txn, xid, locks, batch } => {
-                let body = match self.is_repaired {
+                let body = match self.repaired_upto != 0 {
                     true => without_proofs(batch).map_err(malformed)?,
                     false => batch.to_vec(),
                 };
@@ -188,7 +241,7 @@ impl Replay {
                 let pending = Pending { xid: None, locks: Vec::new(), body: batch.to_vec() };
                 self.copy(txn, pending)?;
             }
-            RecordRef::Marker { txn, seq } => {
+            RecordRef::Marker { txn, seq, .. } => {
                 self.newest = self.newest.max(seq);
                 let decision = match (self.pending.remove(&txn), self.names.remove(&txn)) {
                     // All changes are in the runs: the batch is empty.
@@ -238,7 +291,7 @@ impl Replay {
     /// The end of the log.
     pub(crate) fn finish(self, versions: &VersionSet) -> Result<Replayed> {
         self.check_complete()?;
-        let Replay { newest, newest_transaction, next_memtable_id, mut names, .. } = self;
+        let Replay { newest, newest_transaction, next_memtable_id, ends, position, mut names, .. } = self;
         let mut run_files = HashSet::default();
         let mut flushables = Vec::new();
         for piece in self.pieces {
@@ -270,6 +323,8 @@ impl Replay {
             newest_transaction,
             next_memtable_id,
             flushables,
+            ends,
+            position,
             prepared,
             run_files,
             rolled_back_files,
@@ -354,7 +409,7 @@ fn named_runs(versions: &VersionSet, names: &[u8]) -> Result<SealedRuns> {
 mod tests {
     use super::*;
     use crate::types::{CountEffect, Kind};
-    use crate::wal::BatchBuilder;
+    use crate::wal::{BatchBuilder, Ddl};
 
     fn replay() -> Replay {
         Replay::new(ArenaPool::new(1 << 20), 1 << 20, 4, 1)
@@ -388,7 +443,8 @@ mod tests {
         let body = body();
         let first = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &body };
         let copy = RecordRef::RewrittenPrepare { txn: 1, xid: b"x", locks: b"", batch: &body };
-        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 5 }, RecordRef::Rollback { txn: 1 });
+        let (marker, rollback) =
+            (RecordRef::Marker { txn: 1, seq: 5, position: None }, RecordRef::Rollback { txn: 1 });
         for records in [
             vec![first, marker],
             vec![first, copy, marker],
@@ -413,9 +469,59 @@ mod tests {
         assert_eq!(replay.pending.len(), 1, "undecided, once");
         let (_, complete) = replayed(&[marker]);
         assert!(complete.is_err(), "a commit without its batch is damage");
-        let (_, complete) = replayed(&[RecordRef::Marker { txn: 1, seq: 4 }]);
+        let (_, complete) = replayed(&[RecordRef::Marker { txn: 1, seq: 4, position: None }]);
         complete.expect("that one is in files");
     }
+
+    /// The log's order decides, and each piece has the position of its own last commit.
+    #[test]
+    fn the_newest_position_is_that_of_the_last_record_with_one() {
+        let body = body();
+        let empty = BatchBuilder::new(Vec::new(), 0).finish();
+        let at = |number| Some(ClusterPosition { uuid: [7; 16], number, gtid: None });
+        let commit = |seq, number| RecordRef::Commit { seq, position: at(number), batch: &body };
+        let plain = |seq| RecordRef::Commit { seq, position: None, batch: &body };
+        let ddl = |seq, number| RecordRef::Ddl { ddl: Ddl::Other, seq, position: at(number), batch: &body };
+        let marker = |txn, seq, number| RecordRef::Marker { txn, seq, position: at(number) };
+        let large = RecordRef::LargeBatch { txn: 1, batch: &body };
+        let names = RecordRef::RunNames { txn: 2, names: b"names" };
+        let runs = RecordRef::LargeBatch { txn: 2, batch: &empty };
+        let alone = |seq, number| RecordRef::Commit { seq, position: at(number), batch: &empty };
+        for (records, last) in [
+            (vec![commit(5, 9), commit(6, 3)], 3),
+            (vec![commit(5, 3), plain(6)], 3),
+            (vec![ddl(5, 2), commit(6, 9), ddl(7, 4)], 4),
+            (vec![large, commit(5, 9), marker(1, 6, 8)], 8),
+            (vec![large, marker(1, 5, 8), plain(6)], 8),
+            // Commits up to 4 are in files, and their position is 100.
+            (vec![commit(3, 1), commit(4, 2)], 100),
+            (vec![marker(9, 4, 1), plain(5)], 100),
+            (vec![commit(4, 2), alone(5, -1)], -1),
+            (vec![names, runs, commit(5, 7), marker(2, 6, 6)], 6),
+        ] {
+            let mut replay = replay().with_position(at(100));
+            records.iter().for_each(|record| replay.record(*record).expect("replays"));
+            assert_eq!(replay.position, at(last), "{records:?}");
+            assert_eq!(replay.ends.len(), replay.pieces.len());
+            if let Some(end) = replay.ends.last() {
+                assert_eq!((end.position, end.last_seq), (at(last), replay.newest), "{records:?}");
+            }
+        }
+        let mut replay = replay().with_position(at(100));
+        for record in [names, runs, commit(5, 7), plain(6), marker(2, 7, 6), plain(8), alone(9, 5)] {
+            replay.record(record).expect("replays");
+        }
+        let ends: Vec<_> = replay.ends.iter().map(|end| (end.last_seq, end.position)).collect();
+        assert_eq!(ends, [(6, at(7)), (7, at(6)), (9, at(5))]);
+        let mut repaired = super::tests::replay().of_repaired_store(6);
+        for record in [commit(5, 1), commit(6, 2)] {
+            repaired.record(record).expect("replays");
+            assert_eq!(repaired.position, None, "the repair lost commits before it");
+        }
+        repaired.record(commit(7, 3)).expect("replays");
+        assert_eq!(repaired.position, at(3));
+    }
+
     #[test]
     fn runs_take_their_place_where_they_are_decided() {
         let (body, empty) = (body(), BatchBuilder::new(Vec::new(), 0).finish());
@@ -423,8 +529,9 @@ mod tests {
         let prepared = RecordRef::Prepared { txn: 1, xid: b"x", locks: b"", batch: &empty };
         let copy = RecordRef::RewrittenPrepare { txn: 1, xid: b"x", locks: b"", batch: &empty };
         let large = RecordRef::LargeBatch { txn: 1, batch: &empty };
-        let (marker, rollback) = (RecordRef::Marker { txn: 1, seq: 6 }, RecordRef::Rollback { txn: 1 });
-        let commit = |seq| RecordRef::Commit { seq, batch: &body };
+        let (marker, rollback) =
+            (RecordRef::Marker { txn: 1, seq: 6, position: None }, RecordRef::Rollback { txn: 1 });
+        let commit = |seq| RecordRef::Commit { seq, position: None, batch: &body };
         for records in [
             vec![names, prepared, commit(5), marker, commit(7)],
             vec![names, large, commit(5), marker, commit(7)],

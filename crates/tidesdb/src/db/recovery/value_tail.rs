@@ -46,14 +46,16 @@ impl ValueTail {
     /// The next record of the log. One that does not decode is the replay's to refuse.
     pub(crate) fn note(&mut self, at: Lsn, record: &RecordRef<'_>) {
         match *record {
-            RecordRef::Commit { seq, batch } | RecordRef::Ddl { seq, batch, .. } if seq > self.flushed => {
+            RecordRef::Commit { seq, batch, .. } | RecordRef::Ddl { seq, batch, .. }
+                if seq > self.flushed =>
+            {
                 self.add(at, None, batch, true);
             }
             RecordRef::Prepared { txn, batch, .. } | RecordRef::RewrittenPrepare { txn, batch, .. } => {
                 self.add(at, Some(txn), batch, true);
             }
             RecordRef::LargeBatch { txn, batch } => self.add(at, Some(txn), batch, false),
-            RecordRef::Marker { txn, seq } => self.decide(txn, seq > self.flushed),
+            RecordRef::Marker { txn, seq, .. } => self.decide(txn, seq > self.flushed),
             RecordRef::Rollback { txn } => self.decide(txn, false),
             _ => {}
         }
@@ -156,12 +158,16 @@ mod tests {
     #[test]
     fn only_values_of_what_a_replay_takes_are_looked_at() {
         let (one, two) = (&batch(1)[..], &batch(2)[..]);
+        let marker = |txn, seq| RecordRef::Marker { txn, seq, position: None };
         let large = RecordRef::LargeBatch { txn: 5, batch: one };
         let prepared = RecordRef::Prepared { txn: 6, xid: b"x", locks: b"", batch: one };
-        let commit = RecordRef::Commit { seq: 11, batch: two };
-        let (flushed, taken) =
-            (|txn| RecordRef::Marker { txn, seq: 10 }, |txn| RecordRef::Marker { txn, seq: 12 });
-        assert_eq!(left(&[RecordRef::Commit { seq: 10, batch: one }, commit]), [2], "flushed");
+        let commit = RecordRef::Commit { seq: 11, position: None, batch: two };
+        let (flushed, taken) = (|txn| marker(txn, 10), |txn| marker(txn, 12));
+        assert_eq!(
+            left(&[RecordRef::Commit { seq: 10, position: None, batch: one }, commit]),
+            [2],
+            "flushed"
+        );
         assert_eq!(left(&[large, commit]), [2], "a large batch without a decision is dropped");
         assert_eq!(left(&[large, commit, taken(5)]), [1, 2]);
         assert_eq!(left(&[large, commit, flushed(5)]), [2]);

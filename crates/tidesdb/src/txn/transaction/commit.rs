@@ -3,6 +3,7 @@
 use super::published::Part;
 use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::mutant::{self, Mutant};
 use crate::options::SyncMode;
 use crate::txn::commit::ReservedCommit;
@@ -23,6 +24,8 @@ pub(super) struct PendingDecision {
     has_files: bool,
     /// Sync mode requested for the commit, beyond the store's and the families'.
     pub(super) sync: Option<SyncMode>,
+    /// The commit's position in a cluster's order; boxed before `order`, which allocates nothing.
+    pub(super) position: Option<Box<ClusterPosition>>,
 }
 
 impl PendingDecision {
@@ -39,10 +42,42 @@ impl PendingDecision {
 }
 
 impl Transaction {
+    /// Gives the commit its position in a cluster's order, or takes it back: `None`. The position becomes the store's
+    /// ([`Db::position`](crate::db::Db::position)) in [`Transaction::order`]. The end of the transaction forgets it. With one
+    /// before `prepare`, a transaction without changes has a commit of its own.
+    ///
+    /// # Errors
+    /// `InvalidArgument` in a store of version 1 of the formats, before `begin`, after `order`, and for a prepared
+    /// transaction that has nothing to order.
+    pub fn set_position(&mut self, position: Option<&ClusterPosition>) -> Result<()> {
+        let why = match self.phase {
+            TransactionPhase::Idle => "the transaction is not begun",
+            TransactionPhase::Prepared if !self.decision.has_changes() => {
+                "the transaction is prepared without changes, and has no commit with a position"
+            }
+            _ if self.decision.reserved.as_ref().is_some_and(|reserved| reserved.seq().is_some()) => {
+                "the transaction has its place in the commit order already"
+            }
+            _ => {
+                if position.is_some() {
+                    self.store.check_positions()?;
+                }
+                self.decision.position = position.copied().map(Box::new);
+                return Ok(());
+            }
+        };
+        Err(Error::InvalidArgument(why.into()))
+    }
+
+    /// True if there is something to commit.
+    fn needs_commit(&self) -> bool {
+        !self.batch.is_empty() || self.decision.position.is_some()
+    }
+
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
         self.require_active()?;
-        if !self.batch.is_empty() {
+        if self.needs_commit() {
             self.lock_rest()?;
             self.published.set_part(&self.store, Part::Committing);
             let mut reserved = self
@@ -74,7 +109,7 @@ impl Transaction {
     /// transaction is as before.
     pub fn prepare_xa(&mut self, xid: &[u8]) -> Result<()> {
         self.require_active()?;
-        if !self.batch.is_empty() {
+        if self.needs_commit() {
             self.lock_rest()?;
             let xa_prepared = self.transactions.prepare_xa(&self.batch, xid, &self.owner, self.max_wait)?;
             let bytes = xa_prepared.batch.body().len();
@@ -115,7 +150,7 @@ impl Transaction {
     /// Fixes the place in the commit order. Cannot fail; nothing to do without writes or before `prepare`.
     pub fn order(&mut self) {
         if let Some(reserved) = &mut self.decision.reserved {
-            self.transactions.order(reserved);
+            self.transactions.order_at(reserved, self.decision.position.take());
         }
     }
 
@@ -151,6 +186,7 @@ impl Transaction {
     /// prepare, the transaction is still prepared, with its locks: it may be there after a restart. It may be
     /// tried again; dropped, it is decided by its xid.
     pub fn rollback(&mut self) -> Result<()> {
+        self.decision.position = None;
         let undecided = match &self.decision.reserved {
             _ if self.decision.xid.is_empty() => None,
             Some(reserved) => reserved.to_xa_prepared(),

@@ -159,6 +159,7 @@ impl VersionSet {
             counted_from: version.counted_from(),
             row_counts: version.row_counts().collect(),
             value_files: state.value_files.iter().copied().collect(),
+            position: state.position,
             ..Edit::default()
         };
         edit.row_counts.sort_by_key(|(family, _)| *family);

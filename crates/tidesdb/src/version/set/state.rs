@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::format::cluster_position::ClusterPosition;
 use crate::options::FormatVersion;
 use crate::types::{FileNo, LogSegment, Lsn, MemtableId, Seq};
 use crate::version::edit::Edit;
@@ -38,6 +39,8 @@ pub struct StoreState {
     pub options: BTreeMap<String, String>,
     /// The value files.
     pub value_files: BTreeSet<FileNo>,
+    /// The cluster's position as of `last_seq`; `None`: no commit up to there has one.
+    pub position: Option<ClusterPosition>,
 }
 
 /// Name of an option of the manifest: the version of the formats to which the store moves when it is opened next.
@@ -71,6 +74,7 @@ impl StoreState {
         self.expiry_clock = self.expiry_clock.max(edit.expiry_clock);
         self.expiry_reserved = edit.expiry_reserved.or(self.expiry_reserved);
         self.proven_from = self.proven_from.or(edit.proven_from);
+        self.position = edit.position.or(self.position);
         self.unproven_upto = self.unproven_upto.max(edit.unproven_upto.unwrap_or(0));
         self.value_files.extend(&edit.value_files);
         self.value_files.retain(|file| !edit.ended_value_files.contains(file));
