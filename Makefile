@@ -61,7 +61,7 @@ PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test)
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-short test-install test-deb test-suites \
+  test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-galera-keys test-short test-install test-deb test-suites \
   test-suites-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
 
 comma := ,
@@ -148,7 +148,7 @@ shell: setup ## a client on it: [DATA=dir]
 restore: engine ## verify a backup and make a server's data of it: FROM=backup [DATA=dir]
 	@scripts/server.sh restore
 
-test: test-setup test-engine lint-short simulate test-sort test-index-kind test-table-record test-report test-mtr test-galera test-manual test-install test-suites-short test-server ## all tests
+test: test-setup test-engine lint-short simulate test-sort test-index-kind test-table-record test-report test-mtr test-galera test-galera-keys test-manual test-install test-suites-short test-server ## all tests
 
 test-setup: ## set-up against archives of every kind, mirrors on this machine; two minutes
 	@$(call say,testing make setup against archives of every kind (two minutes))
@@ -189,7 +189,13 @@ test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 test-galera: links ## two nodes of a Galera cluster on this machine; half a minute
 	@$(call say,testing two nodes of a Galera cluster (Galera by apt and half a minute))
 	@WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && \
-	  MTR_PARALLEL=1 scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-galera tidesdb_galera $(TESTS)
+	  MTR_PARALLEL=1 scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-galera tidesdb_galera,tidesdb_cluster $(TESTS)
+
+test-galera-keys: links ## certification keys of rows, compared with InnoDB's; half a minute: [SEED=number]
+	@$(call say,comparing certification keys with those of InnoDB (half a minute))
+	@$(MAKE) --no-print-directory -f plugin/build.mk wsrep-recorder PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
+	@export WSREP_RECORDER=$(BUILD)/wsrep_recorder.so SEED=$(SEED) && \
+	  MTR_PARALLEL=1 scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-galera-keys tidesdb_galera_keys $(TESTS)
 
 # The tests that have results of their own on 10.11: the servers differ there. In the first they differ in what they read.
 DIFFERING_TESTS = tidesdb.blobs_replaced_unread $(sort $(foreach result,$(wildcard plugin/mysql-test/suite/*/r/*$(comma)mariadb_10.rdiff),\

@@ -45,7 +45,7 @@ PRECOMPILED := $(OBJECTS_DIR)/precompiled.h
 
 COMPILE := $(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_DEFINES) $(PLUGIN_INCLUDES)
 
-.PHONY: all objects print-compile print-sources test-sort test-index-kind test-table-record always
+.PHONY: all objects wsrep-recorder print-compile print-sources test-sort test-index-kind test-table-record always
 all: $(PLUGIN)
 
 objects: $(OBJECTS)
@@ -76,6 +76,13 @@ test-table-record:
 	@$(COMPILE) -o $(OBJECTS_DIR)/table_record_test plugin/test/table_record_test.cc plugin/src/ddl/table_record.cc \
 	  -Wl,--unresolved-symbols=ignore-all
 	@$(OBJECTS_DIR)/table_record_test
+
+# A provider for Galera's interface that writes down what the server gives it, for tests.
+wsrep-recorder: $(BUILD)/wsrep_recorder.so
+
+$(BUILD)/wsrep_recorder.so: plugin/test/wsrep_recorder.c
+	@echo "  CC    $<"
+	@$(CC) -std=gnu11 -O1 -g -Wall -Wextra -fPIC -shared -isystem $(HEADERS)/wsrep-lib/wsrep-API/v26 -o $@ $< -lpthread
 
 $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECTS_DIR)/engine
 	@test -n "$(OBJECTS)" || { echo "plugin/src holds no .cc file" >&2; exit 1; }

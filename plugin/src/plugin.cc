@@ -9,6 +9,8 @@
 
 #include "backup/definitions.h"
 #include "cluster/local_changes.h"
+#include "cluster/participation.h"
+#include "cluster/position.h"
 #include "cluster/victims.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/partitioned_drop.h"
@@ -59,6 +61,7 @@ int partitioning_metadata_call(const char *path, const char *old_path, chf_creat
 
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
+  cluster::stand_around_innodb();
   finish_restore();
   find_lost_partitions();
   return 0;
@@ -79,8 +82,10 @@ int init(void *pointer) {
   hton->index_options = sysvars::index_options;
   hton->flags =
       HTON_SUPPORTS_EXTENDED_KEYS | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE;
+  cluster::decide_participation(hton, sysvars::cluster());
   register_costs(hton);
   register_transaction_calls(hton);
+  if (cluster::refuses_state_transfer()) return 1;
   ignore_db_dirs_append(INSIDE_DIRECTORY);
   if (open_store()) {
     keep_crashed_binary_log();
@@ -93,7 +98,7 @@ int init(void *pointer) {
     return 1;
   }
   finish_drops();
-  if (WSREP_PROVIDER_EXISTS_) cluster::say_at_start();
+  if (WSREP_PROVIDER_EXISTS_ && !cluster::takes_part()) cluster::say_at_start();
   if (!cluster::watch_victims()) {
     sql_print_error("TidesDB: no thread can be made that passes on kills of Galera");
     foreign::clear();
@@ -105,8 +110,9 @@ int init(void *pointer) {
 
 int deinit(void *) {
   cluster::leave_victims();
+  cluster::leave_innodb();
   foreign::clear();
-  close_store();
+  if (close_store()) cluster::note_clean_end();
   return 0;
 }
 

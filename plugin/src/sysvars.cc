@@ -70,6 +70,7 @@ my_bool opt_finish_compactions_on_close, opt_fast_shutdown;
 my_bool opt_pessimistic_locking;
 my_bool opt_snapshot_isolation;
 my_bool opt_print_all_conflicts;
+my_bool opt_cluster;
 ulong opt_procedure_concurrency;
 char *opt_backup_dir, *opt_checkpoint_dir;
 
@@ -322,6 +323,12 @@ static MYSQL_SYSVAR_BOOL(print_all_conflicts, opt_print_all_conflicts, PLUGIN_VA
                          "Every conflict and deadlock goes to the error log with its statements", nullptr,
                          nullptr, FALSE);
 
+static MYSQL_SYSVAR_BOOL(
+    cluster, opt_cluster, PLUGIN_VAR_READONLY | PLUGIN_VAR_OPCMDARG,
+    "Galera replicates rows of TidesDB tables; OFF: where wsrep_on is ON, they cannot be "
+    "changed",
+    nullptr, nullptr, FALSE);
+
 static MYSQL_SYSVAR_ULONG(procedure_concurrency, opt_procedure_concurrency, PLUGIN_VAR_RQCMDARG,
                           "Transactions in stored procedures that run at a time, others wait in line before "
                           "they begin; 0: as many as "
@@ -428,6 +435,7 @@ struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
                                             MYSQL_SYSVAR(fast_shutdown),
                                             MYSQL_SYSVAR(pessimistic_locking),
                                             MYSQL_SYSVAR(print_all_conflicts),
+                                            MYSQL_SYSVAR(cluster),
                                             MYSQL_SYSVAR(procedure_concurrency),
                                             MYSQL_SYSVAR(backup_dir),
                                             MYSQL_SYSVAR(checkpoint_dir),
@@ -547,6 +555,7 @@ const char *replace_missing_store() { return opt_replace_missing_store ? opt_rep
 int log_level() { return static_cast<int>(opt_log_level); }
 bool log_to_file() { return opt_log_to_file; }
 ulonglong log_truncation_at() { return opt_log_truncation_at; }
+bool cluster() { return opt_cluster; }
 bool pessimistic_locking() { return opt_pessimistic_locking; }
 bool print_all_conflicts() { return opt_print_all_conflicts; }
 ulong procedure_concurrency() { return opt_procedure_concurrency; }

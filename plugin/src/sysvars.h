@@ -82,6 +82,7 @@ const char *replace_missing_store();
 int log_level();
 bool log_to_file();
 ulonglong log_truncation_at();
+bool cluster();
 bool pessimistic_locking();
 bool print_all_conflicts();
 /* 0: as many as there are cores. */

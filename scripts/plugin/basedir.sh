@@ -32,7 +32,7 @@ if [ "$(cat "$base/made-from" 2>/dev/null)" != "$made_from" ]; then
   find "$prefix/$tests/suite/" -mindepth 1 -maxdepth 1 -exec ln -s -t "$base/$tests/suite" {} +
   printf '%s\n' "$made_from" >"$base/made-from"
 fi
-for suite in tidesdb tidesdb_rpl tidesdb_galera; do
+for suite in tidesdb tidesdb_rpl tidesdb_galera tidesdb_cluster tidesdb_galera_keys; do
   [ -e "$base/$tests/suite/$suite" ] ||
     ln -s "$repo/plugin/mysql-test/suite/$suite" "$base/$tests/suite/$suite"
 done

@@ -532,6 +532,9 @@ int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 int tidesdb_txn_prepare_dormant(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 int tidesdb_txn_resume(tidesdb_txn *txn);
 void tidesdb_txn_order(tidesdb_txn *txn);
+/* Between order and finish: waits until the commit's record is in the log's file, in any sync mode. It survives the
+ * process then, and perhaps no power cut. After an error finish fails, too. */
+int tidesdb_txn_wait_written(tidesdb_txn *txn);
 int tidesdb_txn_finish(tidesdb_txn *txn, int defer_sync);
 int tidesdb_txn_commit(tidesdb_txn *txn);
 /* From any state, prepared included. Releases the locks. */

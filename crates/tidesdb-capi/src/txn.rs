@@ -359,6 +359,16 @@ pub unsafe extern "C" fn tidesdb_txn_order(txn: *mut TxnHandle) {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_wait_written(txn: *mut TxnHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.wait_written()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_finish(txn: *mut TxnHandle, defer_sync: c_int) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.

@@ -5,6 +5,7 @@
 #include "log.h"
 #include "sql_lex.h"
 
+#include "cluster/participation.h"
 #include "ddl/table_path.h"
 #include "store/store.h"
 #include "txn/session.h"
@@ -48,9 +49,9 @@ bool keeps_engine(THD *thd) {
   }
 }
 
-/* Whether changes of rows that the session makes now would stay on this node. Rows that an ALTER or its like
+/* Whether changes of rows that the session makes now are for all nodes. Rows that an ALTER or its like
    puts into a new table are the old one's: refuses_new_table() has decided on it. */
-bool keeps_rows_here(const THD *thd, const std::string &name) {
+bool is_for_cluster(const THD *thd, const std::string &name) {
   return WSREP_NNULL(thd) && thd->wsrep_cs().mode() == wsrep::client_state::m_local &&
          !thd->wsrep_ignore_table && !is_temporary(name) && !is_intermediate(name);
 }
@@ -77,10 +78,26 @@ bool gives_other_engine(THD *thd, const TABLE *table) {
   return info.used_fields & HA_CREATE_USED_ENGINE && info.db_type && info.db_type != plugin.hton;
 }
 
+/* What a node that takes part does not replicate. */
+const char *not_replicated(const THD *thd, RowsOf rows) {
+  if (rows == RowsOf::SEQUENCE) return "sequences are replicated in InnoDB alone: use ENGINE=InnoDB";
+  if (rows == RowsOf::EXPIRING_TABLE)
+    return "rows that expire do so by each node's clock, and would be there on one node and gone on another: "
+           "take the lifetime from the table (TTL, a TTL column) and from tidesdb_ttl";
+  if (thd->variables.wsrep_trx_fragment_size != 0)
+    return "streaming replication holds no TidesDB tables: SET SESSION wsrep_trx_fragment_size=0";
+  return nullptr;
+}
+
 }  // namespace
 
-int refuse_in_cluster(Session *session, const TABLE *table, const std::string &name, bool may_write) {
+int refuse_in_cluster(Session *session, const TABLE *table, const std::string &name, bool may_write,
+                      RowsOf rows) {
   THD *thd = table->in_use;
+  if (takes_part())
+    return may_write && changes_locked_rows(thd_sql_command(thd), table)
+               ? refuse_rows_in_cluster(session, table, name, rows)
+               : 0;
   if (!is_temporary(name) && gives_other_engine(thd, table)) {
     session->refuse("rows of " + name_of(table->s) +
                     " may differ from node to node, and would differ in a replicated table. CREATE TABLE "
@@ -89,19 +106,26 @@ int refuse_in_cluster(Session *session, const TABLE *table, const std::string &n
     return ERROR_NOT_REPLICATED;
   }
   return may_write && changes_locked_rows(thd_sql_command(thd), table)
-             ? refuse_rows_in_cluster(session, table, name)
+             ? refuse_rows_in_cluster(session, table, name, rows)
              : 0;
 }
 
-int refuse_rows_in_cluster(Session *session, const TABLE *table, const std::string &name) {
-  if (!keeps_rows_here(table->in_use, name)) return 0;
+int refuse_rows_in_cluster(Session *session, const TABLE *table, const std::string &name, RowsOf rows) {
+  if (!is_for_cluster(table->in_use, name)) return 0;
+  if (takes_part()) {
+    const char *why = not_replicated(table->in_use, rows);
+    if (!why) return 0;
+    session->refuse("Galera cannot replicate the change of " + name_of(table->s) + ": " + why + "; " +
+                    THIS_NODE_ALONE);
+    return ERROR_NOT_REPLICATED;
+  }
   session->refuse("Galera does not replicate rows of TidesDB tables: those of " + name_of(table->s) +
                   " would change on this node alone. Use an InnoDB table; " + THIS_NODE_ALONE);
   return ERROR_NOT_REPLICATED;
 }
 
 bool refuses_new_table(THD *thd) {
-  if (!runs_for_all_nodes(thd) || keeps_engine(thd)) return false;
+  if (takes_part() || !runs_for_all_nodes(thd) || keeps_engine(thd)) return false;
   const bool on_all_nodes = thd->wsrep_cs().mode() != wsrep::client_state::m_local;
   if (on_all_nodes && !(thd->lex->create_info.used_fields & HA_CREATE_USED_ENGINE)) {
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GALERA_REPLICATION_NOT_SUPPORTED,

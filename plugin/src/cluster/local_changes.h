@@ -1,9 +1,10 @@
 /*
   On a node of a Galera cluster: changes that would stay on the node where they begin, and fail there.
 
-  Galera replicates statements that change definitions, for all engines: each node runs them at the same place
-  of one order (total order isolation). It replicates rows for InnoDB alone. So where wsrep_on holds for the
-  session, and a provider is loaded, these fail with 4165:
+  Where the engine does not take part (cluster/participation.h): Galera replicates statements that change
+  definitions, for all engines: each node runs them at the same place of one order (total order isolation). It
+  replicates rows for InnoDB alone. So where wsrep_on holds for the session, and a provider is loaded, these
+  fail with 4165:
 
   - A change of rows of a TidesDB table. A transaction of an asynchronous replica begins on this node as a
     client's does. An applier brings another node's rows, and is not touched.
@@ -19,6 +20,9 @@
   They do the same on each node and make no row that one node alone has. People need them to get out: CREATE
   TABLE
   ... ENGINE=InnoDB SELECT gives this node's rows to all, then DROP and RENAME.
+
+  Where it takes part, changes fail of rows that expire, and those of a transaction that is replicated in
+  fragments.
 
   SET SESSION wsrep_on=OFF and wsrep_OSU_method=RSU say that a change is for this node alone: it is made.
 */
@@ -39,16 +43,21 @@ class Session;
 
 namespace tidesdb::cluster {
 
+/* Rows that even a node that takes part does not replicate. */
+enum class RowsOf { PLAIN_TABLE, EXPIRING_TABLE, SEQUENCE };
+
 /* Before a statement reads or locks a row of the table (canonical name): 0, or an error of the handler's. */
-int refuse_in_cluster(Session *session, const TABLE *table, const std::string &name, bool may_write);
-inline int refuse_statement(Session *session, const TABLE *table, const std::string &name, bool may_write) {
-  return WSREP_PROVIDER_EXISTS_ ? refuse_in_cluster(session, table, name, may_write) : 0;
+int refuse_in_cluster(Session *session, const TABLE *table, const std::string &name, bool may_write,
+                      RowsOf rows);
+inline int refuse_statement(Session *session, const TABLE *table, const std::string &name, bool may_write,
+                            RowsOf rows) {
+  return WSREP_PROVIDER_EXISTS_ ? refuse_in_cluster(session, table, name, may_write, rows) : 0;
 }
 
 /* Before each change of a row. */
-int refuse_rows_in_cluster(Session *session, const TABLE *table, const std::string &name);
-inline int refuse_rows(Session *session, const TABLE *table, const std::string &name) {
-  return WSREP_PROVIDER_EXISTS_ ? refuse_rows_in_cluster(session, table, name) : 0;
+int refuse_rows_in_cluster(Session *session, const TABLE *table, const std::string &name, RowsOf rows);
+inline int refuse_rows(Session *session, const TABLE *table, const std::string &name, RowsOf rows) {
+  return WSREP_PROVIDER_EXISTS_ ? refuse_rows_in_cluster(session, table, name, rows) : 0;
 }
 
 /* Whether the statement gives this engine to a table (not a temporary one), and must not: says so. Where it

@@ -19,7 +19,7 @@ namespace tidesdb::cluster {
 
 namespace {
 
-constexpr std::chrono::milliseconds BETWEEN_LOOKS{50};
+constexpr std::chrono::milliseconds BETWEEN_LOOKS{10};
 
 struct Watch {
   std::mutex mutex;

@@ -6,7 +6,7 @@
   leaves out kill_query). A wait of ours would go on to its timeout, with the whole node waiting for the lock.
   KILL of a session that takes part in a replicated transaction comes this way, too.
 
-  So a thread looks at all sessions every 50 ms, and does for those that are marked what kill_query does. That
+  So a thread looks at all sessions every 10 ms, and does for those that are marked what kill_query does. That
   ends each wait that KILL ends: for locks, for room in memory or in the log, for a ticket.
 
   Without a provider there is no such thread. A provider is loaded before plugins, and never later.

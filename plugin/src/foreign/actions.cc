@@ -26,7 +26,7 @@ int RowChecks::apply_actions(Session *session, Referrer *referrer, const uchar *
   /* A child may have another value that is equal to one that stays: it keeps that. */
   std::vector<Field *> changed = referrer->fields;
   for (size_t i = 0; new_record && i < changed.size(); i++)
-    if (!referrer->part_differs(referrer->own[i], record, new_record)) changed[i] = nullptr;
+    if (!part_differs(referrer->own[i], record, new_record)) changed[i] = nullptr;
   Session::NewestReads newest(session);
   newest.allow_changes();
   int status = child->look(session->txn(), search.slice(), TIDESDB_READ_LATEST, &key);

@@ -10,7 +10,7 @@ bool Constraint::has_null(const uchar *record) const {
   return false;
 }
 
-bool Constraint::part_differs(const KeyPart &part, const uchar *a, const uchar *b) const {
+bool part_differs(const KeyPart &part, const uchar *a, const uchar *b) {
   const bool null = part.is_null(a);
   if (null != part.is_null(b)) return true;
   return !null && !same_bytes(record_value(part, a), record_value(part, b));

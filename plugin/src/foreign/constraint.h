@@ -17,9 +17,13 @@
 
 namespace tidesdb {
 
+/* Whether the part has other bytes in one record than in the other. */
+bool part_differs(const KeyPart &part, const uchar *a, const uchar *b);
+
 struct Constraint {
   std::shared_ptr<const ForeignKey> key;
   std::vector<Field *> fields;
+  uint own_index = MAX_KEY;   /* the first that begins with them */
   std::vector<KeyPart> own;   /* the columns here */
   std::vector<KeyPart> plain; /* how value locks are named by them */
   std::unique_ptr<LinkedIndex> other;
@@ -29,7 +33,6 @@ struct Constraint {
 
   bool has_null(const uchar *record) const;
   bool differs(const uchar *a, const uchar *b) const;
-  bool part_differs(const KeyPart &part, const uchar *a, const uchar *b) const;
 
  protected:
   Constraint() = default;

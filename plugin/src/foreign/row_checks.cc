@@ -26,18 +26,8 @@ bool RowChecks::find_fields(KeySide own, Constraint *constraint) const {
     plain.nullable = plain.descending = false;
     constraint->plain.push_back(plain);
   }
+  constraint->own_index = columns.first_index(fields);
   return !fields.empty();
-}
-
-/* The first of the table's indexes that begins with the columns; the primary key is the first of all. */
-uint RowChecks::index_of(const Constraint &constraint) const {
-  const Columns columns(*table_);
-  const std::vector<const Field *> fields(constraint.fields.begin(), constraint.fields.end());
-  for (uint number = 0; number < table_->s->keys; number++) {
-    bool cut;
-    if (columns.begin_with(number, fields, &cut) && !cut) return number;
-  }
-  return MAX_KEY;
 }
 
 /* Keeps the constraints whose keys are still the same; returns whether some are not. */
@@ -62,7 +52,7 @@ bool RowChecks::renew(std::vector<Side> *constraints, const ForeignKeys &keys) {
   /* As InnoDB goes through them: by the index of the columns, then by name. So of several bad references the
      same one is named, and a CASCADE may come before a RESTRICT of the same child. */
   std::stable_sort(constraints->begin(), constraints->end(),
-                   [this](const Side &a, const Side &b) { return index_of(a) < index_of(b); });
+                   [](const Side &a, const Side &b) { return a.own_index < b.own_index; });
   return changed || before.size() != constraints->size();
 }
 

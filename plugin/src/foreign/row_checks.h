@@ -47,6 +47,14 @@ class RowChecks {
   bool add_reference(const std::shared_ptr<const ForeignKey> &key);
   bool has_references() const { return !references_.empty(); }
   bool is_referenced() const { return !referrers_.empty(); }
+  /* In the order of the indexes that they go by. */
+  const std::vector<Reference> &references() const { return references_; }
+  /* Whether this index of the table is the one that others refer to. */
+  bool is_referenced(uint index) const {
+    for (const Referrer &referrer : referrers_)
+      if (referrer.own_index == index) return true;
+    return false;
+  }
   /* Whether ON UPDATE CASCADE may give rows of the table other values. */
   bool may_follow() const {
     for (const Reference &reference : references_)
@@ -109,7 +117,6 @@ class RowChecks {
   bool find_fields(KeySide own, Constraint *constraint) const;
   template <class Side>
   bool renew(std::vector<Side> *constraints, const ForeignKeys &keys);
-  uint index_of(const Constraint &constraint) const;
   template <class Side>
   std::unique_ptr<LinkedIndex> find_other(const Side &constraint) const;
   template <class Side>

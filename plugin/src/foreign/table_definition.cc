@@ -91,6 +91,14 @@ bool Columns::begin_with(uint number, const std::vector<const Field *> &columns,
   return true;
 }
 
+uint Columns::first_index(const std::vector<const Field *> &columns) const {
+  for (uint number = 0; number < share_.keys; number++) {
+    bool cut;
+    if (begin_with(number, columns, &cut) && !cut) return number;
+  }
+  return MAX_KEY;
+}
+
 uint Columns::find_index(const std::vector<const Field *> &columns, bool *prefix) const {
   uint best = MAX_KEY, best_rank = UINT_MAX;
   *prefix = false;

@@ -53,6 +53,9 @@ class Columns {
   std::vector<KeyPart> parts(uint key) const;
   /* Whether these columns begin the entries of an index, in this order. `cut`: not with all of each. */
   bool begin_with(uint key, const std::vector<const Field *> &columns, bool *cut) const;
+  /* The first index that begins with them, and with all of each; the primary key is the first of all.
+     MAX_KEY: none. */
+  uint first_index(const std::vector<const Field *> &columns) const;
   /* The first `count` parts of an index that find_index() found for so many columns. */
   std::vector<KeyPart> first_parts(uint key, size_t count) const;
   /*

@@ -69,7 +69,7 @@ std::unique_ptr<ChildTable> ChildTable::open(THD *thd, const ForeignKey &key, in
   child->is_open_ = true;
   TABLE &table = child->table_;
   child->handler_ = static_cast<ha_tidesdb *>(table.file);
-  child->handler_->serve_actions();
+  child->handler_->serve_actions(key.number);
   child->handler_->check_all_keys();
   const Columns columns(table);
   const std::vector<const Field *> fields = child_columns(key, columns);

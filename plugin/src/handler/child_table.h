@@ -53,6 +53,8 @@ class ChildTable {
   bool has_values(Slice search);
   /* Whether it is not one of the past. */
   bool is_current() const;
+  /* Its row that was read is in record[0]. */
+  const TABLE *table() const { return &table_; }
   /* Of the row that was read. With system versioning what it was stays as a row of the past, which is not the
      server's work here. `moment`: when the row that it refers to was changed, as in a record; nullptr: its
      table has no versions, and the statement's time counts. */

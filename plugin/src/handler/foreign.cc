@@ -5,6 +5,7 @@
 
 #include "sql_class.h"
 
+#include "cluster/child_keys.h"
 #include "ddl/alter_plan.h"
 #include "ddl/tables.h"
 #include "errors.h"
@@ -115,7 +116,19 @@ int ha_tidesdb::enter_foreign_keys() {
     if (!row_checks_) return HA_ERR_OUT_OF_MEM;
   }
   if (row_checks_->refresh()) child_tables_.clear();
-  return 0;
+  return cluster::replicates(table->in_use) ? append_child_keys() : 0;
+}
+
+/* The server is told of no children for these statements. */
+int ha_tidesdb::append_child_keys() {
+  THD *thd = table->in_use;
+  const int command = thd_sql_command(thd);
+  if (command != SQLCOM_UPDATE && command != SQLCOM_UPDATE_MULTI) return 0;
+  if (action_ != 0 || !row_checks_->is_referenced() || !thd->wsrep_trx().active()) return 0;
+  /* The server looks for duplicates of long unique keys with a handler of its own. */
+  if (table->file != this || child_keys_in_ == thd->query_id) return 0;
+  child_keys_in_ = thd->query_id;
+  return cluster::append_child_keys(thd, open_table_->name());
 }
 
 bool ha_tidesdb::checks_foreign_keys() const {

@@ -9,6 +9,7 @@
 
 #include "sql_class.h"
 
+#include "cluster/row_keys.h"
 #include "foreign/name_lock.h"
 #include "foreign/registry.h"
 
@@ -88,6 +89,8 @@ int ha_tidesdb::apply_action(const ForeignKey &key, const std::vector<Field *> &
   if (error == HA_ERR_KEY_NOT_FOUND) return 0;
   if (error) return error;
   if (!child->is_current() || !child->has_values(search)) return 0;
+  if (cluster::replicates(table->in_use))
+    if (const int refused = cluster::append_action_key(table->in_use, key, child->table())) return refused;
   cascade.levels.push_back({key.child, !removes});
   if (removes)
     error = child->remove(moment_of_change_);

@@ -15,6 +15,7 @@
     virtual_indexes.cc  indexes over virtual columns, where the session's values are others
     repair.cc  REPAIR, which leaves out no row
     unchecked_keys.cc  UNIQUE over long columns, WITHOUT OVERLAPS, where the server does not look
+    cluster_keys.cc  certification keys of changed rows
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
@@ -34,6 +35,9 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/local_changes.h"
+#include "cluster/parent_keys.h"
+#include "cluster/participation.h"
 #include "ddl/open_table.h"
 #include "foreign/row_checks.h"
 #include "key/ascending_keys.h"
@@ -104,7 +108,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* Of a child: locks and reads the row with this key, all that is stored of it. */
   int read_for_action(tidesdb::Slice primary_key, uchar *buf);
   /* A child's rows are changed by actions alone: the statement's user and variables have no part in it. */
-  void serve_actions() { lifetimes_.of_action = true; }
+  void serve_actions(uint64_t foreign_key) {
+    lifetimes_.of_action = true;
+    action_ = foreign_key;
+  }
   /* The virtual columns of an index, from the stored ones in `record`. */
   void compute_indexed_columns(uint index, uchar *record) { virtual_columns_.complete(index, record); }
   /* Key number of the last HA_ERR_FOUND_DUPP_KEY. */
@@ -246,6 +253,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int finish_copy();
   int lock_table(int mode);
   int begin_change();
+  int refuse_rows_in_cluster();
+  tidesdb::cluster::RowsOf rows_for_cluster(THD *thd) const;
   bool is_shut_for_copy(bool may_write) const;
   int watch_source_of_copy();
   int lock_key(tidesdb_family *family, Slice key);
@@ -348,6 +357,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int write_row_now(const uchar *record);
   int write_sequence(const uchar *record, bool replaces);
 
+  /* cluster_keys.cc */
+  int append_table_keys(THD *thd);
+  int append_keys(const uchar *old_record, const uchar *new_record);
+  /* The keys of a row that has changed without an error, for the write set of a cluster. */
+  int with_keys(int error, const uchar *old_record, const uchar *new_record) {
+    return tidesdb::cluster::takes_part() && error == 0 ? append_keys(old_record, new_record) : error;
+  }
+
   /* auto_increment.cc */
   int raise_auto_increment(const uchar *record);
   int take_numbers(ulonglong count, ulonglong offset, ulonglong increment, ulonglong limit, uint64_t *first);
@@ -367,6 +384,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* foreign.cc */
   int enter_foreign_keys();
+  int append_child_keys();
   bool checks_foreign_keys() const;
   /* `moves`: an UPDATE gives the row another primary key. */
   int apply_checked(const uchar *old_record, const uchar *new_record, bool moves = false);
@@ -495,6 +513,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::map<uint64_t, std::unique_ptr<tidesdb::ChildTable>> child_tables_; /* by number of the foreign key */
   uint64_t unlinked_at_ =
       0; /* foreign::generation() at which the table had no foreign keys, nor others to it */
+  std::unique_ptr<tidesdb::cluster::ParentKeys> parent_keys_; /* none: not needed yet */
   std::unique_ptr<tidesdb::RowChecks>
       row_checks_; /* none: the table has had no foreign key since it was opened */
   /* Of each index: its columns, and those that its virtual columns are computed from. */
@@ -503,6 +522,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool nothing_needs_blobs_ = false;      /* of its row: no entry, no computed column */
   std::vector<uint> server_checked_keys_; /* UNIQUE over long columns and WITHOUT OVERLAPS */
   bool checks_all_keys_ = false;          /* the server checks none of these */
+  uint64_t action_ = 0;                   /* number of the foreign key whose actions it serves; 0: none */
   uint partition_number_ = MY_BIT_NONE;   /* once it was asked for */
   std::unique_ptr<tidesdb::OtherRows> other_rows_;
 
@@ -523,6 +543,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   enum class UniqueLookups : uchar { UNDECIDED, MADE, SKIPPED };
   UniqueLookups unique_lookups_ = UniqueLookups::UNDECIDED;
   tidesdb::AscendingKeys inserted_keys_;
+  /* In which append_child_keys() was called. */
+  query_id_t child_keys_in_ = 0;
   /* In which the hidden indexes were named. */
   query_id_t hidden_noted_ = 0;
   /* ChangedTables::epoch() when this table was added. */

@@ -41,7 +41,8 @@ bool ha_tidesdb::may_copy_rows(int command) {
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
   session_ = Session::get(thd);
   if (!session_) return HA_ERR_OUT_OF_MEM;
-  if (const int error = cluster::refuse_statement(session_, table, open_table_->name(), may_write))
+  if (const int error =
+          cluster::refuse_statement(session_, table, open_table_->name(), may_write, rows_for_cluster(thd)))
     return error;
   if (truncations_ != open_table_->truncations()) {
     leave_families();
@@ -121,7 +122,8 @@ int ha_tidesdb::external_lock(THD *thd, int lock_type) {
   rows_of_statement_.begin(counted_reads(*this), counted_changes(*this));
   if (lock_type == F_WRLCK) lock_choice_.choose_both(RowLock::EXCLUSIVE);
   if (lock_type == F_WRLCK && disk_is_short_of(thd)) return note_short_disk(thd);
-  return enter_statement(thd, lock_type == F_WRLCK);
+  if (const int error = enter_statement(thd, lock_type == F_WRLCK)) return error;
+  return lock_type == F_WRLCK ? append_table_keys(thd) : 0;
 }
 
 int ha_tidesdb::start_stmt(THD *thd, thr_lock_type lock_type) {
@@ -153,6 +155,7 @@ int ha_tidesdb::reset() {
   writer_.end_statement();
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();
+  if (parent_keys_) parent_keys_->reset();
   inserts_ = {};
   for (const auto &[number, child] : child_tables_)
     if (child) child->end();

@@ -159,6 +159,8 @@ int ha_tidesdb::open(const char *name, int, uint) {
 
 /* Neither entries nor computed columns need a BLOB of their row. (The server names what defaults read.) */
 bool ha_tidesdb::needs_no_blobs() const {
+  /* A row without a key is certified by all of it. */
+  if (cluster::takes_part() && !has_primary_key()) return false;
   for (uint i = 0; i < table_share->fields; i++)
     if (!table->field[i]->stored_in_db()) return false;
   for (uint i = 0; i < table_share->keys; i++) {

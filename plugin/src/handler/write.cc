@@ -131,8 +131,19 @@ int ha_tidesdb::begin_change() {
   return lock_table(TIDESDB_LOCK_INTENT_EXCLUSIVE);
 }
 
+int ha_tidesdb::refuse_rows_in_cluster() {
+  if (!WSREP_PROVIDER_EXISTS_) return 0;
+  return cluster::refuse_rows(session_, table, open_table_->name(), rows_for_cluster(ha_thd()));
+}
+
+cluster::RowsOf ha_tidesdb::rows_for_cluster(THD *thd) const {
+  if (is_sequence()) return cluster::RowsOf::SEQUENCE;
+  return open_table_->rows_expire() || sysvars::ttl(thd) != 0 ? cluster::RowsOf::EXPIRING_TABLE
+                                                              : cluster::RowsOf::PLAIN_TABLE;
+}
+
 int ha_tidesdb::write_row(const uchar *record) {
-  const int error = write_any_row(record);
+  const int error = with_keys(write_any_row(record), nullptr, record);
   if (error != HA_ERR_FOUND_DUPP_KEY || thd_sql_command(ha_thd()) != SQLCOM_REPAIR) return error;
   /* The copy of a partitioned table asks no partition whether a duplicate ends it (is_fatal_error). */
   print_error(error, MYF(0));
@@ -140,7 +151,7 @@ int ha_tidesdb::write_row(const uchar *record) {
 }
 
 int ha_tidesdb::write_any_row(const uchar *record) {
-  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
+  if (const int error = refuse_rows_in_cluster()) return error;
   if (is_sequence()) return write_sequence(record, false);
   if (table->next_number_field && record == table->record[0])
     if (const int error = update_auto_increment()) return error;
@@ -170,7 +181,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
-  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
+  if (const int error = refuse_rows_in_cluster()) return error;
   if (is_sequence()) return write_sequence(new_record, true);
   if (lacked_rests_)
     if (const int error = fill_unset_blobs(old_record, new_record)) return error;
@@ -210,11 +221,13 @@ int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {
   log_change(old_key);
   if (moves) log_change(new_key);
   const int error = apply_checked(old_record, new_record, moves);
-  return error == HA_ERR_RECORD_IS_THE_SAME ? apply_if_other(old_record, new_record, old_key) : error;
+  return with_keys(
+      error == HA_ERR_RECORD_IS_THE_SAME ? apply_if_other(old_record, new_record, old_key) : error,
+      old_record, new_record);
 }
 
 int ha_tidesdb::delete_row(const uchar *record) {
-  if (const int error = cluster::refuse_rows(session_, table, open_table_->name())) return error;
+  if (const int error = refuse_rows_in_cluster()) return error;
   if (const int error = begin_change()) return error;
   last_row_.forget();
   encode_primary(record, &writer_.old_primary);
@@ -224,5 +237,5 @@ int ha_tidesdb::delete_row(const uchar *record) {
             table_share->primary_key);
   if (const int error = delete_entries(record)) return error;
   log_change(writer_.old_primary.slice());
-  return apply_checked(record, nullptr);
+  return with_keys(apply_checked(record, nullptr), record, nullptr);
 }

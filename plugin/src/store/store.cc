@@ -10,6 +10,7 @@
 #include "ddl/known_families.h"
 #include "store/data_identity.h"
 #include "store/engine_log.h"
+#include "cluster/participation.h"
 #include "store/home.h"
 #include "store/least_disk.h"
 #include "sysvars.h"
@@ -56,6 +57,8 @@ bool open_store() {
   options.create_if_missing = data.makes_store || !data.recorded;
   options.write_buffer_variable = "tidesdb_unified_memtable_write_buffer_size";
   options.observer = wait_observer();
+  /* Commit records have positions in the cluster. */
+  if (cluster::takes_part()) options.least_format = 2;
   open_engine_log(data_directory);
   options.log = engine_log_line;
   options.family_label = family_label;
@@ -80,13 +83,14 @@ bool open_store() {
   return false;
 }
 
-void close_store() {
-  if (!plugin.db) return;
+bool close_store() {
+  if (!plugin.db) return false;
   tidesdb_db *db = plugin.db;
   plugin.db = nullptr;
-  if (tidesdb_close(db) != TIDESDB_OK)
-    sql_print_error("TidesDB: closing the store: %s", tidesdb_last_error());
+  const bool closed = tidesdb_close(db) == TIDESDB_OK;
+  if (!closed) sql_print_error("TidesDB: closing the store: %s", tidesdb_last_error());
   close_engine_log();
+  return closed;
 }
 
 }  // namespace tidesdb

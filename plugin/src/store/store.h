@@ -27,7 +27,8 @@ extern Plugin plugin;
 
 /* Opens the store as the variables say. Errors are written to the error log; true: failed. */
 bool open_store();
-void close_store();
+/* Returns whether it was closed in order. */
+bool close_store();
 
 }  // namespace tidesdb
 #endif

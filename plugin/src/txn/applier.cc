@@ -6,10 +6,14 @@
 
 namespace tidesdb {
 
-bool is_applier(const THD *thd) { return thd->rgi_slave != nullptr; }
+bool is_applier(const THD *thd) { return thd->rgi_slave || thd->wsrep_applier; }
+
+bool is_in_group(const THD *thd) { return thd->rgi_slave != nullptr; }
 
 bool applies_rows(const THD *thd) {
-  const rpl_group_info *group = thd->rgi_slave ? thd->rgi_slave : thd->rgi_fake;
+  const rpl_group_info *group = thd->wsrep_applier ? thd->wsrep_rgi
+                                : thd->rgi_slave   ? thd->rgi_slave
+                                                   : thd->rgi_fake;
   return group && group->tables_to_lock;
 }
 

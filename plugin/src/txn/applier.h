@@ -12,14 +12,18 @@
 
 namespace tidesdb {
 
-/* Whether the connection applies what a primary logged. */
+/* Whether the connection applies what a primary, or another node of a Galera cluster, has logged. */
 bool is_applier(const THD *thd);
+
+/* Whether it is one of a replica's group. */
+bool is_in_group(const THD *thd);
 
 /* Whether the statement applies logged rows, a BINLOG statement's too. Their time has no fractions of
  * seconds. */
 bool applies_rows(const THD *thd);
 
-/* Wish of an applier's transaction to survive a deadlock: above that of any client, the earlier the more. */
+/* Of one in a group: wish of its transaction to survive a deadlock: above that of any client, the earlier the
+ * more. */
 int survival_wish(const THD *thd);
 
 /* Whether later transactions, perhaps with locks, wait for this one alone: nothing may delay it. */

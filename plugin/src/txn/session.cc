@@ -14,6 +14,8 @@
 #include "sql_class.h"
 #include "sys_vars_shared.h"
 
+#include "cluster/commit_hooks.h"
+#include "cluster/participation.h"
 #include "ddl/table_path.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -80,11 +82,14 @@ int Session::level_for(THD *thd, int table_level) {
 int Session::begin(int level) {
   unsigned flags = 0;
   const bool multi = in_multi_statement_transaction();
-  optimistic_ = !sysvars::pessimistic_locking();
+  /* Certification has decided on conflicts: one found at the commit would come too late. */
+  optimistic_ = !sysvars::pessimistic_locking() && !cluster::takes_part();
   if (optimistic_) flags |= TIDESDB_TXN_OPTIMISTIC;
   if (!multi) flags |= TIDESDB_TXN_AUTOCOMMIT;
   /* Rows that the primary changed in time may have expired when the change arrives. */
-  if (is_applier(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS | TIDESDB_TXN_SEES_EXPIRED;
+  if (is_applier(thd_)) flags |= TIDESDB_TXN_SEES_EXPIRED;
+  if (is_in_group(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
+  if (cluster::goes_first(thd_)) flags |= TIDESDB_TXN_PRIORITY;
   isolation_ = level;
   names_snapshot_ = may_pass_snapshot_ = may_have_passed_snapshot_ = false;
   ticket_.enter();
@@ -93,7 +98,7 @@ int Session::begin(int level) {
     ticket_.leave();
     return fail(status);
   }
-  if (is_applier(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
+  if (is_in_group(thd_)) tidesdb_txn_set_preference(txn(), survival_wish(thd_));
   state_ = State::ACTIVE;
   next_transaction_number();
   holder_statement_.clear();
@@ -116,6 +121,7 @@ static ulonglong innodb_timeout_ms(THD *thd) {
 }
 
 ulonglong Session::lock_timeout_ms(THD *thd) {
+  if (cluster::goes_first(thd)) return TIDESDB_NO_TIMEOUT;
   const ulonglong own = sysvars::lock_wait_timeout_ms(thd);
   ulonglong timeout = own == 0 ? TIDESDB_NO_TIMEOUT : own;
   timeout = std::min(timeout, static_cast<ulonglong>(thd->variables.lock_wait_timeout) * 1000);
@@ -131,6 +137,7 @@ void Session::set_lock_timeout() {
 
 void Session::renew_kill() {
   tidesdb_txn_clear_kill(txn());
+  if (hears_no_kill_) return;
   /* One that came before the call is seen here; one that comes now goes to kill(). */
   if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) tidesdb_txn_kill(txn());
 }
@@ -158,8 +165,8 @@ int Session::enter_statement(int level, bool may_write) {
     return 0;
   }
   const bool multi = in_multi_statement_transaction();
-  trans_register_ha(thd_, false, plugin.hton, 0);
-  if (multi) trans_register_ha(thd_, true, plugin.hton, 0);
+  trans_register_ha(thd_, false, cluster::participant(), 0);
+  if (multi) trans_register_ha(thd_, true, cluster::participant(), 0);
   if (state_ == State::IDLE)
     if (const int error = begin(level)) return error;
   set_lock_timeout();
@@ -179,7 +186,7 @@ int Session::enter_statement(int level, bool may_write) {
 
 int Session::start_snapshot() {
   if (state_ != State::IDLE) return 0;
-  trans_register_ha(thd_, true, plugin.hton, 0);
+  trans_register_ha(thd_, true, cluster::participant(), 0);
   const int level = level_for(thd_, TIDESDB_REPEATABLE_READ);
   if (const int error = begin(level)) return error;
   if (level == TIDESDB_READ_UNCOMMITTED || level == TIDESDB_READ_COMMITTED) {
@@ -194,8 +201,9 @@ int Session::start_snapshot() {
 
 int Session::lock_definition(tidesdb_family *family) {
   set_lock_timeout();
+  const unsigned flags = cluster::goes_first(thd_) ? unsigned{TIDESDB_TXN_PRIORITY} : 0;
   const int status =
-      definition_locks_++ == 0 ? tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, 0) : TIDESDB_OK;
+      definition_locks_++ == 0 ? tidesdb_txn_begin(txn(), TIDESDB_READ_COMMITTED, flags) : TIDESDB_OK;
   /* KILL ends a wait. It does not keep a free lock away: the server may be in the middle of many renames, of
      which it undoes those that are done, or goes on, also when the statement was killed. */
   renew_kill();
@@ -218,7 +226,8 @@ int Session::savepoint_set(void *savepoint) {
   if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
   uint64_t id = 0;
   const int status = tidesdb_txn_savepoint_set(txn(), &id);
-  const uint64_t parts[] = {id, changed_tables_.mark()};
+  const uint64_t parts[] = {id, changed_tables_.mark(),
+                            cluster::replicates(thd_) && cluster::has_innodb(thd_)};
   static_assert(sizeof parts == savepoint_size);
   memcpy(savepoint, parts, sizeof parts);
   return status == TIDESDB_OK ? 0 : fail(status);
@@ -226,9 +235,19 @@ int Session::savepoint_set(void *savepoint) {
 
 int Session::savepoint_rollback(const void *savepoint) {
   if (state_ != State::ACTIVE) return HA_ERR_ROLLBACK;
-  uint64_t parts[2];
+  uint64_t parts[3];
   memcpy(parts, savepoint, sizeof parts);
   note_removal();
+  if (cluster::replicates(thd_) && parts[2] == 0 && cluster::has_innodb(thd_)) {
+    my_printf_error(
+        ER_LOCK_DEADLOCK,
+        "TidesDB: InnoDB has joined the transaction since the savepoint, and Galera cannot undo its part "
+        "alone: the whole transaction is rolled back",
+        MYF(0));
+    thd_->mark_transaction_to_rollback(true);
+    state_ = State::ABORTED;
+    return HA_ERR_LOCK_DEADLOCK;
+  }
   const int status = tidesdb_txn_savepoint_rollback(txn(), parts[0]);
   if (status != TIDESDB_OK) return fail(status);
   changed_tables_.cut(parts[1]);
@@ -271,11 +290,15 @@ int Session::end_copy() {
   return HA_ERR_GENERIC;
 }
 
+int Session::may_prepare() {
+  if (const int error = end_copy()) return error;
+  return state_ == State::ABORTED ? HA_ERR_ROLLBACK : 0;
+}
+
 int Session::prepare(bool real) {
   if (!real) return 0; /* a statement's end: commit(thd, false) follows */
-  if (const int error = end_copy()) return error;
-  if (state_ == State::ABORTED) return HA_ERR_ROLLBACK;
-  if (state_ != State::ACTIVE || !tidesdb_txn_has_writes(txn())) return 0;
+  if (const int error = may_prepare()) return error;
+  if (!writes()) return 0;
   renew_kill();
   ticket_.leave();
   EncodedXid xid;
@@ -303,8 +326,50 @@ int Session::prepare_xa() {
 
 void Session::order() {
   if (state_ != State::PREPARED) return;
+  if (cluster::takes_part()) in_cluster_order_ = cluster::before_order(thd_, txn());
   tidesdb_txn_order(txn());
   state_ = State::ORDERED;
+  if (cluster::takes_part()) cluster::leave_commit_order(thd_);
+}
+
+void Session::hear_no_kill() {
+  mysql_mutex_lock(&thd_->LOCK_thd_data);
+  hears_no_kill_ = true;
+  tidesdb_txn_clear_kill(txn());
+  mysql_mutex_unlock(&thd_->LOCK_thd_data);
+}
+
+void Session::leave_cluster_order() {
+  in_cluster_order_ = false;
+  mysql_mutex_lock(&thd_->LOCK_thd_data);
+  hears_no_kill_ = false;
+  mysql_mutex_unlock(&thd_->LOCK_thd_data);
+}
+
+int Session::finish(bool defer_sync) {
+  const int status = tidesdb_txn_finish(txn(), defer_sync);
+  if (status == TIDESDB_OK) changed_tables_.commit();
+  if (status != TIDESDB_OK && in_cluster_order_) cluster::end_after_failed_commit(thd_);
+  end();
+  return status == TIDESDB_OK ? 0 : commit_failed(status);
+}
+
+void Session::order_alone() {
+  if (!cluster::takes_part()) {
+    tidesdb_txn_order(txn());
+    thd_wakeup_subsequent_commits(thd_, 0);
+    return;
+  }
+  {
+    const cluster::OrderLock lock;
+    in_cluster_order_ = cluster::before_order(thd_, txn());
+    tidesdb_txn_order(txn());
+  }
+  thd_wakeup_subsequent_commits(thd_, 0);
+  if (tidesdb_txn_wait_written(txn()) == TIDESDB_OK)
+    cluster::leave_commit_order(thd_);
+  else if (in_cluster_order_)
+    cluster::end_after_failed_commit(thd_);
 }
 
 int Session::commit(bool real) {
@@ -323,20 +388,22 @@ int Session::commit(bool real) {
     case State::ORDERED:
       /* Only the binary log decides after a crash: tc.log is written and never looked up
          (docs/server-contract.md 3). */
-      status = tidesdb_txn_finish(txn(), !thd_->is_current_stmt_binlog_disabled());
-      if (status == TIDESDB_OK) changed_tables_.commit();
-      end();
-      return status == TIDESDB_OK ? 0 : commit_failed(status);
+      return finish(!thd_->is_current_stmt_binlog_disabled());
     case State::ACTIVE:
       if (!tidesdb_txn_has_writes(txn())) {
-        status = tidesdb_txn_commit(txn());
-        end();
-        return status == TIDESDB_OK ? 0 : commit_failed(status);
+        if (!cluster::takes_part() || !cluster::is_in_order(thd_, true)) {
+          status = tidesdb_txn_commit(txn());
+          end();
+          return status == TIDESDB_OK ? 0 : commit_failed(status);
+        }
+        cluster::before_order(thd_, txn());
       }
+      if (cluster::takes_part() && cluster::is_in_order(thd_, false)) hear_no_kill();
       renew_kill();
       ticket_.leave();
       status = tidesdb_txn_prepare(txn(), nullptr, 0);
       if (status != TIDESDB_OK) {
+        if (cluster::takes_part() && cluster::is_certified(thd_)) cluster::end_after_failed_commit(thd_);
         const int error = commit_failed(status);
         rollback_all();
         return error;
@@ -348,12 +415,8 @@ int Session::commit(bool real) {
       if (const int error = resume_xa()) return error;
       break;
   }
-  tidesdb_txn_order(txn());
-  thd_wakeup_subsequent_commits(thd_, 0);
-  status = tidesdb_txn_finish(txn(), 0);
-  if (status == TIDESDB_OK) changed_tables_.commit();
-  end();
-  return status == TIDESDB_OK ? 0 : commit_failed(status);
+  order_alone();
+  return finish(false);
 }
 
 /* The session goes on with another transaction. Freeing one that is prepared leaves it with the engine. */

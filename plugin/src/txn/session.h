@@ -61,17 +61,26 @@ class Session {
   /* START TRANSACTION WITH CONSISTENT SNAPSHOT. */
   int start_snapshot();
 
+  /* Whether the transaction has changes to commit. */
+  bool writes() const { return state_ == State::ACTIVE && tidesdb_txn_has_writes(txn()); }
+
   /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
+  /* What keeps the transaction from its commit, before its prepare. */
+  int may_prepare();
   int prepare(bool real);
   /* XA PREPARE. */
   int prepare_xa();
   void order();
   int commit(bool real);
   int rollback(bool real);
+  /* Under LOCK_thd_data of the connection. */
   void kill() {
+    if (hears_no_kill_) return;
     tidesdb_txn_kill(txn());
     ticket_.cancel();
   }
+  /* The transaction is decided by others (cluster/commit_hooks.h), up to its end. */
+  void hear_no_kill();
   /* It will not use a core for a while. */
   void leave_place() { ticket_.leave(); }
 
@@ -86,7 +95,7 @@ class Session {
   }
 
   /* `savepoint` is the server's storage of savepoint_size bytes. */
-  static constexpr uint savepoint_size = 2 * sizeof(uint64_t);
+  static constexpr uint savepoint_size = 3 * sizeof(uint64_t);
   int savepoint_set(void *savepoint);
   int savepoint_rollback(const void *savepoint);
   void savepoint_release(const void *savepoint);
@@ -206,8 +215,14 @@ class Session {
     copy_guard_.clear();
     changed_tables_.clear();
     copy_error_ = 0;
+    if (hears_no_kill_ || in_cluster_order_) leave_cluster_order();
     ticket_.leave();
   }
+  void leave_cluster_order();
+  /* The end of a commit in the cluster's order: a failure ends the process. */
+  int finish(bool defer_sync);
+  /* The commit's place in one phase. */
+  void order_alone();
   void next_transaction_number() {
     transaction_number_.store(transaction_number() + 1, std::memory_order_relaxed);
   }
@@ -239,6 +254,9 @@ class Session {
    * transaction. */
   bool may_pass_snapshot_ = false;
   bool may_have_passed_snapshot_ = false;
+  /* Changed under LOCK_thd_data. */
+  bool hears_no_kill_ = false;
+  bool in_cluster_order_ = false;
   uint definition_locks_ = 0;
   int isolation_ = TIDESDB_REPEATABLE_READ;
   /* Others ask, while they look at waits. */

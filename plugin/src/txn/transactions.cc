@@ -15,6 +15,9 @@
 
 #include "server.h"
 #include "backup/stage_moment.h"
+#include "cluster/commit_hooks.h"
+#include "cluster/participation.h"
+#include "cluster/position.h"
 #include "store/store.h"
 #include "txn/copy_alter_guard.h"
 #include "txn/session.h"
@@ -40,7 +43,8 @@ int prepare(THD *thd, bool all) {
   /* XA PREPARE, a replica's too; XA COMMIT ... ONE PHASE comes here as a commit of the server's. */
   if (all && thd->transaction->xid_state.is_explicit_XA() && thd_sql_command(thd) != SQLCOM_XA_COMMIT)
     return session->prepare_xa();
-  return session->prepare(ends_transaction(thd, all));
+  const bool real = ends_transaction(thd, all);
+  return cluster::takes_part() ? cluster::prepare(thd, session, all, real) : session->prepare(real);
 }
 
 void commit_ordered(THD *thd, bool) {
@@ -54,7 +58,11 @@ int commit(THD *thd, bool all) {
 
 int rollback(THD *thd, bool all) {
   Session *session = Session::find(thd);
-  return session ? session->rollback(ends_transaction(thd, all)) : 0;
+  if (!session) return 0;
+  const bool real = ends_transaction(thd, all);
+  return cluster::takes_part() && thd_sql_command(thd) == SQLCOM_ROLLBACK_TO_SAVEPOINT
+             ? cluster::rollback_to_savepoint(thd, session, real)
+             : session->rollback(real);
 }
 
 int start_consistent_snapshot(THD *thd) {
@@ -117,6 +125,7 @@ int recover(XID *list, uint length) {
       sql_print_error("TidesDB: prepared transactions: %s", tidesdb_last_error());
       return 0;
     }
+    if (!opt_bin_log) cluster::decide_prepared(&recovery.xids);
   }
   uint count = 0;
   while (count < length && recovery.next < recovery.xids.size())

@@ -8,6 +8,8 @@
 
 #include "sql_class.h"
 
+#include "cluster/brute_force.h"
+#include "cluster/participation.h"
 #include "sysvars.h"
 #include "txn/deadlocks.h"
 #include "txn/row_wait_graph.h"
@@ -56,13 +58,35 @@ void report_holders(THD *waiter, void *const *holders, size_t holder_count) {
       found->second->remember_holder(std::move(text));
 }
 
+/* Holders that a connection waits for, which goes before others. */
+void abort_holders(THD *waiter, void *const *holders, size_t holder_count) {
+  std::lock_guard<std::mutex> guard(connections.mutex);
+  for (size_t i = 0; i < holder_count; i++) {
+    THD *holder = static_cast<THD *>(holders[i]);
+    if (!holder)
+      sql_print_error(
+          "TidesDB: the cluster waits for a lock of a prepared XA transaction without a connection: end it "
+          "(XA "
+          "RECOVER, XA COMMIT or XA ROLLBACK with wsrep_on=OFF)");
+    if (!holder || holder == waiter) continue;
+    if (auto found = connections.living.find(holder); found != connections.living.end())
+      cluster::abort_holder(waiter, holder, found->second);
+  }
+}
+
 void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count) {
   THD *thd = static_cast<THD *>(waiter);
   if (!thd) return;
   if (Session *session = Session::find(thd)) session->leave_place();
   report_holders(thd, holders, holder_count);
+  if (cluster::goes_first(thd)) abort_holders(thd, holders, holder_count);
   row_wait_begins(thd, holders, holder_count);
   thd_wait_begin(thd, THD_WAIT_ROW_LOCK);
+}
+
+void wait_goes_on(void *, void *waiter, void *const *holders, size_t holder_count) {
+  THD *thd = static_cast<THD *>(waiter);
+  if (thd && cluster::goes_first(thd)) abort_holders(thd, holders, holder_count);
 }
 
 void wait_ends(void *, void *waiter) {
@@ -97,7 +121,8 @@ void deadlock_found(void *, const tidesdb_deadlock *deadlock) {
   note_deadlock(*deadlock, statements);
 }
 
-const tidesdb_wait_observer observer = {nullptr, wait_begins, wait_ends, gaps_conflict, deadlock_found, nullptr};
+const tidesdb_wait_observer observer = {nullptr,       wait_begins,    wait_ends,
+                                        gaps_conflict, deadlock_found, wait_goes_on};
 
 }  // namespace
 

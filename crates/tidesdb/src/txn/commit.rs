@@ -449,6 +449,14 @@ impl Transactions {
         self.store.memtables.changed.notify_all();
     }
 
+    /// Waits until the record of an ordered commit is in the log's file, in any sync mode.
+    pub(crate) fn wait_written(&self, reserved: &ReservedCommit) -> Result<()> {
+        let Some(ordered) = reserved.batch.ordered() else {
+            return Err(Error::InvalidArgument("a wait for the record of a commit before order".into()));
+        };
+        self.store.wal.wait_written(ordered.ticket)
+    }
+
     /// Makes an ordered commit visible, and as durable as requested.
     pub(crate) fn finish(&self, reserved: ReservedCommit, defer_sync: bool) -> Result<()> {
         let Some(ordered) = reserved.batch.ordered() else {

@@ -50,6 +50,12 @@ inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room,
   return got;
 }
 
+/* Writes the weights of a text, as many as it has bytes at most, and returns their bytes. */
+inline size_t write_some_weights(const CHARSET_INFO *charset, uchar *to, size_t room, const uchar *text,
+                                 size_t size) {
+  return charset->strnxfrm(to, room, static_cast<uint>(size), text, size, 0);
+}
+
 /* Name of what an ALTER drops. */
 inline LEX_CSTRING name_of(const Alter_drop &drop) { return {drop.name, strlen(drop.name)}; }
 
@@ -95,6 +101,12 @@ constexpr handler::Table_flags NO_ONLINE_ALTER = 0;
 constexpr ha_extra_function EXTRA_BEGIN_COPY = HA_EXTRA_BEGIN_COPY;
 constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_COPY;
 constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_COPY;
+
+/* An engine as transactions know it. */
+using TransactionParticipant = handlerton;
+inline int prepare_in(TransactionParticipant *engine, THD *thd, bool all) {
+  return engine->prepare(engine, thd, all);
+}
 
 /* Tells the server the costs of an access (costs.cc). */
 void register_costs(handlerton *hton);

@@ -32,6 +32,12 @@ inline size_t write_weights(const CHARSET_INFO *charset, uchar *to, size_t room,
   return got.m_result_length;
 }
 
+/* Writes the weights of a text, as many as it has bytes at most, and returns their bytes. */
+inline size_t write_some_weights(const CHARSET_INFO *charset, uchar *to, size_t room, const uchar *text,
+                                 size_t size) {
+  return charset->strnxfrm(to, room, static_cast<uint>(size), text, size, 0).m_result_length;
+}
+
 /* Name of what an ALTER drops. */
 inline LEX_CSTRING name_of(const Alter_drop &drop) { return drop.name; }
 
@@ -84,6 +90,12 @@ constexpr handler::Table_flags NO_ONLINE_ALTER = HA_NO_ONLINE_ALTER;
 constexpr ha_extra_function EXTRA_BEGIN_COPY = HA_EXTRA_BEGIN_ALTER_COPY;
 constexpr ha_extra_function EXTRA_END_COPY = HA_EXTRA_END_ALTER_COPY;
 constexpr ha_extra_function EXTRA_ABORT_COPY = HA_EXTRA_ABORT_ALTER_COPY;
+
+/* An engine as transactions know it. */
+using TransactionParticipant = transaction_participant;
+inline int prepare_in(TransactionParticipant *engine, THD *thd, bool all) {
+  return engine->prepare(thd, all);
+}
 
 /* Tells the server the costs of an access (costs.cc). */
 void register_costs(handlerton *hton);

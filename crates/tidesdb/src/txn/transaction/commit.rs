@@ -154,6 +154,15 @@ impl Transaction {
         }
     }
 
+    /// Waits until the commit's record is in the log's file: it survives the process. Before `order` it is an error. Errors: the
+    /// log has failed, and the outcome is unknown; [`Transaction::finish`] says so, too.
+    pub fn wait_written(&self) -> Result<()> {
+        match &self.decision.reserved {
+            Some(reserved) => self.transactions.wait_written(reserved),
+            None => Err(Error::InvalidArgument("a wait for the record of a commit before order".into())),
+        }
+    }
+
     /// Waits until the commit is visible and as durable as requested, then releases everything. `defer_sync`:
     /// a checkpoint request will be answered for it. Before `prepare` it returns an error and changes
     /// nothing.

@@ -1,0 +1,53 @@
+#include "cluster/participation.h"
+
+#include "log.h"
+#include "sql_class.h"
+#include "wsrep_sst.h"
+
+#include "cluster/wsrep_service.h"
+#include "store/store.h"
+
+namespace tidesdb::cluster {
+
+namespace detail {
+bool participates = false;
+}
+
+void decide_participation(handlerton *hton, bool wanted) {
+  detail::participates = wanted && WSREP_PROVIDER_EXISTS_;
+  if (takes_part()) hton->flags |= HTON_WSREP_REPLICATION;
+}
+
+bool refuses_state_transfer() {
+  if (!takes_part() || !wsrep_sst_method) return false;
+  static const char *const methods[] = {"rsync",         "rsync_wan", "mariabackup",
+                                        "xtrabackup-v2", "mysqldump", "skip"};
+  for (const char *method : methods) {
+    if (strcasecmp(wsrep_sst_method, method)) continue;
+    sql_print_error(
+        "TidesDB: with tidesdb_cluster=ON a state transfer by wsrep_sst_method=%s would leave this node with "
+        "its old "
+        "TidesDB tables, and InnoDB's of another node. There is no transfer of TidesDB tables yet: set "
+        "wsrep_sst_method=tidesdb, with which a node that needs one does not join",
+        method);
+    return true;
+  }
+  return false;
+}
+
+TransactionParticipant *participant() {
+  if (!takes_part()) return plugin.hton;
+  /* The server gives the handlerton its numbers after the plugin's start. */
+  static TransactionParticipant copy = [] {
+    TransactionParticipant made = *plugin.hton;
+    made.flags &= ~HTON_WSREP_REPLICATION;
+    return made;
+  }();
+  return &copy;
+}
+
+bool is_brute_force(const THD *thd) { return wsrep_thd_is_BF(thd, false); }
+
+bool is_replicated(const THD *thd) { return WSREP_NNULL(thd) && wsrep_thd_is_local(thd); }
+
+}  // namespace tidesdb::cluster

@@ -1,0 +1,222 @@
+#include "cluster/position.h"
+
+#include "cluster/wsrep_service.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "log.h"
+#include "sql_class.h"
+
+#include "wsrep_mysqld.h"
+#include "wsrep_xid.h"
+
+#include "cluster/participation.h"
+#include "store/regular_file.h"
+#include "store/store.h"
+#include "txn/xid.h"
+
+namespace tidesdb::cluster {
+
+namespace {
+
+/* The form of the server's identifiers (sql/wsrep_xid.cc). */
+constexpr size_t XID_UUID = 8, XID_NUMBER = XID_UUID + 16, XID_GTID = XID_NUMBER + 8;
+constexpr char XID_WITH_GTID = 'f';
+
+/* In the store's directory: the boot of the machine that the last server ran in; CLEAN, if it ended in order;
+   or UNKNOWN until a state transfer, which no start and no end takes away. */
+constexpr char END_FILE[] = "cluster-end";
+constexpr char IN_ORDER[] = "clean\n", NEEDS_TRANSFER[] = "unknown\n";
+
+struct Innodb {
+  handlerton *hton = nullptr;
+  int (*get)(handlerton *, XID *) = nullptr;
+  int (*set)(handlerton *, const XID *) = nullptr;
+};
+Innodb innodb;
+/* From the start on, until the server sets a position: that of a state transfer. */
+std::atomic<bool> is_unknown{false};
+/* The last commit of the store, if it had changes in the store alone. */
+std::atomic<long long> last_alone{-1};
+
+std::string path_of_end() { return plugin.home + "/" + END_FILE; }
+
+std::string present_boot() {
+  std::string boot;
+  read_regular_file("/proc/sys/kernel/random/boot_id", &boot);
+  return boot;
+}
+
+bool write_end(const std::string &text) {
+  const std::string temporary = path_of_end() + ".new";
+  const int file = open_regular_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0640);
+  bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                 fsync(file) == 0;
+  if (file >= 0) close(file);
+  written = written && rename(temporary.c_str(), path_of_end().c_str()) == 0;
+  const int directory = open(plugin.home.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  written = written && directory >= 0 && fsync(directory) == 0;
+  if (directory >= 0) close(directory);
+  return written;
+}
+
+void write_end_or_say(const std::string &text) {
+  if (!text.empty() && write_end(text)) return;
+  sql_print_error("TidesDB: cannot write '%s': %s. After the next start this node may need a state transfer",
+                  path_of_end().c_str(), strerror(errno));
+  unlink(path_of_end().c_str());
+}
+
+bool own_position(tidesdb_position *position) {
+  return tidesdb_get_position(plugin.db, position) == TIDESDB_OK;
+}
+
+bool from_xid(const XID *xid, tidesdb_position *position) {
+  if (!wsrep_is_wsrep_xid(xid)) return false;
+  *position = {};
+  memcpy(position->uuid, xid->data + XID_UUID, sizeof(position->uuid));
+  position->number = wsrep_xid_seqno(xid);
+  if (xid->data[XID_UUID - 1] == XID_WITH_GTID) {
+    wsrep_server_gtid_t gtid;
+    memcpy(&gtid, xid->data + XID_GTID, sizeof(gtid));
+    position->has_gtid = 1;
+    position->gtid_domain = gtid.domain_id;
+    position->gtid_server = gtid.server_id;
+    position->gtid_number = gtid.seqno;
+  }
+  return true;
+}
+
+void to_xid(const tidesdb_position &position, XID *xid) {
+  wsrep::gtid gtid(wsrep::id(position.uuid, sizeof(position.uuid)), wsrep::seqno(position.number));
+  wsrep_server_gtid_t server{position.gtid_domain, position.gtid_server, position.gtid_number};
+  wsrep_xid_init(xid, gtid, server);
+}
+
+bool is_behind(const tidesdb_position &own, const tidesdb_position &other) {
+  return memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0 || own.number < other.number;
+}
+
+/* How the last server ended decides on what the two logs may have lost. From now on this server is the last.
+ */
+void begin_server() {
+  std::string before;
+  const bool found = read_regular_file(path_of_end(), &before);
+  const std::string boot = present_boot();
+  tidesdb_position own, other;
+  XID xid;
+  xid.null();
+  innodb.get(innodb.hton, &xid);
+  const bool has_own = own_position(&own) && own.number >= 0;
+  const bool has_other = from_xid(&xid, &other) && other.number >= 0;
+  const bool in_order = found && (before == IN_ORDER || (!boot.empty() && before == boot));
+  bool unknown = found && before == NEEDS_TRANSFER;
+  if (has_own && has_other && memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0) unknown = true;
+  if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
+  if (unknown)
+    sql_print_warning(
+        "TidesDB: the position in the cluster is unknown: after a power cut, or with another's files of "
+        "InnoDB, the "
+        "store has commits up to %lld and InnoDB up to %lld. This node needs a state transfer",
+        has_own ? static_cast<long long>(own.number) : -1,
+        has_other ? static_cast<long long>(other.number) : -1);
+  is_unknown.store(unknown);
+  write_end_or_say(unknown ? NEEDS_TRANSFER : boot);
+}
+
+/* The later of InnoDB's position, in `xid`, and the store's. */
+int get_checkpoint(handlerton *hton, XID *xid) {
+  if (const int error = innodb.get(hton, xid)) return error;
+  tidesdb_position own, other;
+  if (is_unknown.load())
+    wsrep_xid_init(xid, wsrep::gtid::undefined(), wsrep_gtid_server.undefined());
+  else if (own_position(&own) && own.number >= 0 &&
+           (!from_xid(xid, &other) || other.number < 0 || !is_behind(own, other)))
+    to_xid(own, xid);
+  return 0;
+}
+
+/* InnoDB's commits up to the position are in its file before the store claims them. */
+int set_checkpoint(handlerton *hton, const XID *xid) {
+  tidesdb_position position;
+  if (!from_xid(xid, &position)) return innodb.set(hton, xid);
+  if (position.number >= 0) innodb.hton->flush_logs(innodb.hton);
+  last_alone.store(-1);
+  if (const int status = tidesdb_set_position(plugin.db, &position)) {
+    sql_print_error("TidesDB: cannot write the position of the cluster: %s", tidesdb_strerror(status));
+    return 1;
+  }
+  const int error = innodb.set(hton, xid);
+  if (error == 0 && position.number >= 0 && is_unknown.exchange(false)) write_end_or_say(present_boot());
+  return error;
+}
+
+}  // namespace
+
+void stand_around_innodb() {
+  if (!takes_part() || innodb.hton) return;
+  handlerton *hton = ha_resolve_by_legacy_type(current_thd, DB_TYPE_INNODB);
+  if (!hton || !hton->get_checkpoint || !hton->set_checkpoint) return;
+  innodb = {hton, hton->get_checkpoint, hton->set_checkpoint};
+  begin_server();
+  hton->get_checkpoint = get_checkpoint;
+  hton->set_checkpoint = set_checkpoint;
+}
+
+void leave_innodb() {
+  if (!innodb.hton) return;
+  innodb.hton->get_checkpoint = innodb.get;
+  innodb.hton->set_checkpoint = innodb.set;
+}
+
+bool has_position(THD *thd) {
+  tidesdb_position position;
+  return WSREP_NNULL(thd) && from_xid(thd->get_xid(), &position) && position.number >= 0;
+}
+
+bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
+  tidesdb_position position;
+  if (!has_position(thd) || !from_xid(thd->get_xid(), &position)) return false;
+  if (innodb.hton && !(alone && last_alone.load() + 1 == position.number))
+    innodb.hton->flush_logs(innodb.hton);
+  last_alone.store(alone ? position.number : -1);
+  if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK)
+    sql_print_error("TidesDB: the position %lld of a commit in the cluster is lost: %s",
+                    static_cast<long long>(position.number), tidesdb_last_error());
+  return true;
+}
+
+void decide_prepared(std::vector<XID> *prepared) {
+  if (!takes_part()) return;
+  stand_around_innodb();
+  XID now;
+  now.null();
+  if (innodb.hton) get_checkpoint(innodb.hton, &now);
+  const long long upto = wsrep_is_wsrep_xid(&now) ? wsrep_xid_seqno(&now) : -1;
+  const auto decided = [&](const XID &xid) {
+    if (!wsrep_is_wsrep_xid(&xid)) return false;
+    const bool commits =
+        wsrep_xid_seqno(&xid) <= upto && !memcmp(xid.data + XID_UUID, now.data + XID_UUID, 16);
+    EncodedXid encoded;
+    encode_xid(xid, &encoded);
+    const int status = commits ? tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size)
+                               : tidesdb_rollback_by_xid(plugin.db, encoded.bytes, encoded.size);
+    if (status != TIDESDB_OK)
+      sql_print_error("TidesDB: transaction %lld of the cluster cannot be %s: %s", wsrep_xid_seqno(&xid),
+                      commits ? "committed" : "rolled back", tidesdb_last_error());
+    return status == TIDESDB_OK;
+  };
+  prepared->erase(std::remove_if(prepared->begin(), prepared->end(), decided), prepared->end());
+}
+
+void note_clean_end() {
+  if (takes_part() && innodb.hton && !is_unknown.load()) write_end_or_say(IN_ORDER);
+}
+
+}  // namespace tidesdb::cluster
