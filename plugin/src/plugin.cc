@@ -85,7 +85,8 @@ int init(void *pointer) {
   cluster::decide_participation(hton, sysvars::cluster());
   register_costs(hton);
   register_transaction_calls(hton);
-  if (cluster::refuses_state_transfer()) return 1;
+  /* Without the engine the node would go on, and miss its tables. */
+  if (cluster::refuses_state_transfer()) unireg_abort(1);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
   if (open_store()) {
     keep_crashed_binary_log();

@@ -21,13 +21,22 @@ bool is_flagged(const Ha_trx_info *of) {
   return of->is_trx_read_write() && of->ht()->flags & HTON_WSREP_REPLICATION;
 }
 
-/* Whether another engine has changes in the transaction. */
+/* Whether another engine has changes in the transaction. While engines commit, the server clears the entries
+   of those that have, with the way to the rest. */
 bool has_others(THD *thd) {
   const THD_TRANS &all = thd->transaction->all;
-  for (const Ha_trx_info *info = all.ha_list ? all.ha_list : thd->transaction->stmt.ha_list; info;
-       info = info->next())
+  for (const Ha_trx_info *info = all.ha_list ? all.ha_list : thd->transaction->stmt.ha_list;
+       info && info->is_started(); info = info->next())
     if (is_flagged(info)) return true;
   return false;
+}
+
+/* Not where another engine came first: the server has run the hooks for it. A transaction of another node is
+   certified from its beginning. */
+bool hooks_are_to_run(const THD *thd) {
+  if (wsrep_thd_is_local(thd)) return !thd->wsrep_trx().certified();
+  const auto state = thd->wsrep_trx().state();
+  return state == Transaction::s_executing || state == Transaction::s_replaying;
 }
 
 /* Prepares the engines with the flag that come after this one, and moves them before it. */
@@ -96,8 +105,7 @@ void end_after_failed_commit(const THD *thd) {
 int prepare(THD *thd, Session *session, bool all, bool real) {
   if (!real || !session->writes()) return session->prepare(real);
   if (!wsrep_run_commit_hook(thd, all)) return session->prepare(real);
-  /* Another engine came first, and the server has run the hooks for it. */
-  const bool runs_hooks = !thd->wsrep_trx().certified();
+  const bool runs_hooks = hooks_are_to_run(thd);
   if (runs_hooks) {
     if (const int error = session->may_prepare()) return error;
     if (wsrep_before_prepare(thd, all)) return HA_ERR_LOCK_DEADLOCK;
@@ -117,7 +125,10 @@ bool has_innodb(THD *thd) {
   return innodb && thd->ha_data[innodb->slot].ha_info[1].is_started();
 }
 
-bool before_order(THD *thd, tidesdb_txn *txn) { return note_position(thd, txn, !has_others(thd)); }
+/* InnoDB may have committed its changes already where there are none here. */
+bool before_order(THD *thd, tidesdb_txn *txn) {
+  return note_position(thd, txn, tidesdb_txn_has_writes(txn) && !has_others(thd));
+}
 
 bool is_in_order(THD *thd, bool alone) { return has_position(thd) && !(alone && has_others(thd)); }
 

@@ -4,6 +4,7 @@
 #include "sql_class.h"
 #include "wsrep_sst.h"
 
+#include "cluster/position.h"
 #include "cluster/wsrep_service.h"
 #include "store/store.h"
 
@@ -28,8 +29,9 @@ bool refuses_state_transfer() {
         "TidesDB: with tidesdb_cluster=ON a state transfer by wsrep_sst_method=%s would leave this node with "
         "its old "
         "TidesDB tables, and InnoDB's of another node. There is no transfer of TidesDB tables yet: set "
-        "wsrep_sst_method=tidesdb, with which a node that needs one does not join",
+        "wsrep_sst_method=tidesdb, with which a node that needs one does not join. The server ends here",
         method);
+    note_refused_transfer();
     return true;
   }
   return false;

@@ -16,7 +16,9 @@
 #include "wsrep_mysqld.h"
 #include "wsrep_xid.h"
 
+#include "cluster/commit_hooks.h"
 #include "cluster/participation.h"
+#include "store/home.h"
 #include "store/regular_file.h"
 #include "store/store.h"
 #include "txn/xid.h"
@@ -32,7 +34,7 @@ constexpr char XID_WITH_GTID = 'f';
 /* In the store's directory: the boot of the machine that the last server ran in; CLEAN, if it ended in order;
    or UNKNOWN until a state transfer, which no start and no end takes away. */
 constexpr char END_FILE[] = "cluster-end";
-constexpr char IN_ORDER[] = "clean\n", NEEDS_TRANSFER[] = "unknown\n";
+constexpr char IN_ORDER[] = "clean ", NEEDS_TRANSFER[] = "unknown\n";
 
 struct Innodb {
   handlerton *hton = nullptr;
@@ -40,8 +42,11 @@ struct Innodb {
   int (*set)(handlerton *, const XID *) = nullptr;
 };
 Innodb innodb;
-/* From the start on, until the server sets a position: that of a state transfer. */
-std::atomic<bool> is_unknown{false};
+/* From the start on, until the server sets the position that a transfer or a new cluster brings: it makes the
+   old one undefined before. */
+std::atomic<bool> is_unknown{false}, begins_anew{false};
+/* Of a server that ends: what END_FILE says of an end in order. */
+std::string end_in_order;
 /* The last commit of the store, if it had changes in the store alone. */
 std::atomic<long long> last_alone{-1};
 
@@ -103,6 +108,9 @@ bool is_behind(const tidesdb_position &own, const tidesdb_position &other) {
   return memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0 || own.number < other.number;
 }
 
+/* The mark of an end in order, with InnoDB's position: another one at the next start is another's files. */
+std::string in_order_at(const XID &xid) { return IN_ORDER + wsrep_xid_print(&xid) + "\n"; }
+
 /* How the last server ended decides on what the two logs may have lost. From now on this server is the last.
  */
 void begin_server() {
@@ -115,10 +123,12 @@ void begin_server() {
   innodb.get(innodb.hton, &xid);
   const bool has_own = own_position(&own) && own.number >= 0;
   const bool has_other = from_xid(&xid, &other) && other.number >= 0;
-  const bool in_order = found && (before == IN_ORDER || (!boot.empty() && before == boot));
+  const bool in_order = found && (before == in_order_at(xid) || (!boot.empty() && before == boot));
   bool unknown = found && before == NEEDS_TRANSFER;
   if (has_own && has_other && memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0) unknown = true;
   if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
+  /* A node has had a position since it joined first: that of this store was lost, by a repair. */
+  if (found && !has_own && has_other) unknown = true;
   if (unknown)
     sql_print_warning(
         "TidesDB: the position in the cluster is unknown: after a power cut, or with another's files of "
@@ -142,18 +152,30 @@ int get_checkpoint(handlerton *hton, XID *xid) {
   return 0;
 }
 
+[[noreturn]] void end_without_transfer(long long number) {
+  sql_print_error(
+      "TidesDB: this node joins the cluster at %lld by commits alone, and does not know which of those "
+      "before are in its "
+      "store. It needs a state transfer: the server ends here",
+      number);
+  abort();
+}
+
 /* InnoDB's commits up to the position are in its file before the store claims them. */
 int set_checkpoint(handlerton *hton, const XID *xid) {
   tidesdb_position position;
   if (!from_xid(xid, &position)) return innodb.set(hton, xid);
-  if (position.number >= 0) innodb.hton->flush_logs(innodb.hton);
+  const bool is_defined = position.number >= 0;
+  if (!is_defined) begins_anew.store(true);
+  if (is_defined && is_unknown.load() && !begins_anew.load()) end_without_transfer(position.number);
+  if (is_defined) innodb.hton->flush_logs(innodb.hton);
   last_alone.store(-1);
   if (const int status = tidesdb_set_position(plugin.db, &position)) {
     sql_print_error("TidesDB: cannot write the position of the cluster: %s", tidesdb_strerror(status));
     return 1;
   }
   const int error = innodb.set(hton, xid);
-  if (error == 0 && position.number >= 0 && is_unknown.exchange(false)) write_end_or_say(present_boot());
+  if (error == 0 && is_defined && is_unknown.exchange(false)) write_end_or_say(present_boot());
   return error;
 }
 
@@ -169,10 +191,30 @@ void stand_around_innodb() {
   hton->set_checkpoint = set_checkpoint;
 }
 
+/* At the server's end InnoDB may be gone before this engine. */
+static bool has_innodb_still() {
+  return innodb.hton && ha_resolve_by_legacy_type(nullptr, DB_TYPE_INNODB) == innodb.hton;
+}
+
+void note_last_position() {
+  if (!has_innodb_still()) return;
+  XID xid;
+  xid.null();
+  innodb.get(innodb.hton, &xid);
+  end_in_order = in_order_at(xid);
+}
+
 void leave_innodb() {
-  if (!innodb.hton) return;
+  if (!has_innodb_still()) return;
+  note_last_position();
   innodb.hton->get_checkpoint = innodb.get;
   innodb.hton->set_checkpoint = innodb.set;
+}
+
+void note_refused_transfer() {
+  plugin.home = find_home(real_place(mysql_real_data_home));
+  std::string before;
+  if (read_regular_file(path_of_end(), &before)) write_end_or_say(NEEDS_TRANSFER);
 }
 
 bool has_position(THD *thd) {
@@ -186,9 +228,7 @@ bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   if (innodb.hton && !(alone && last_alone.load() + 1 == position.number))
     innodb.hton->flush_logs(innodb.hton);
   last_alone.store(alone ? position.number : -1);
-  if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK)
-    sql_print_error("TidesDB: the position %lld of a commit in the cluster is lost: %s",
-                    static_cast<long long>(position.number), tidesdb_last_error());
+  if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK) end_after_failed_commit(thd);
   return true;
 }
 
@@ -216,7 +256,7 @@ void decide_prepared(std::vector<XID> *prepared) {
 }
 
 void note_clean_end() {
-  if (takes_part() && innodb.hton && !is_unknown.load()) write_end_or_say(IN_ORDER);
+  if (!end_in_order.empty() && !is_unknown.load()) write_end_or_say(end_in_order);
 }
 
 }  // namespace tidesdb::cluster

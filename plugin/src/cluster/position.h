@@ -30,6 +30,13 @@ namespace tidesdb::cluster {
    and sets it, and finds out how the last server ended. No harm in further calls. */
 void stand_around_innodb();
 
+/* A start is refused, perhaps after InnoDB's files came from another node: one that has been in a cluster
+   does not know its position any more. Before the store is open. */
+void note_refused_transfer();
+
+/* The server ends, and nobody commits any more: what InnoDB's position is. */
+void note_last_position();
+
 /* InnoDB has its own functions again. */
 void leave_innodb();
 

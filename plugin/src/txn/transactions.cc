@@ -226,6 +226,7 @@ bool flush_logs(handlerton *) {
   log.
 */
 void pre_shutdown() {
+  cluster::note_last_position();
   if (!plugin.db || tidesdb_flush_log(plugin.db) == TIDESDB_OK) return;
   sql_print_error(
       "TidesDB: %s; the server ends here without closing the binary log, and the next start recovers by it",
