@@ -96,8 +96,7 @@ bool is_certified(const THD *thd) {
 void end_after_failed_commit(const THD *thd) {
   sql_print_error(
       "TidesDB: the other nodes of the cluster have transaction %lld of thread %llu, and this one cannot "
-      "commit "
-      "it: %s; the server ends here, and the next start gets it from them",
+      "commit it: %s; the server ends here, and the next start gets it from them",
       wsrep_thd_trx_seqno(thd), static_cast<ulonglong>(thd_get_thread_id(thd)), tidesdb_last_error());
   abort();
 }

@@ -2,7 +2,6 @@
 
 #include "cluster/wsrep_service.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,8 +30,8 @@ namespace {
 constexpr size_t XID_UUID = 8, XID_NUMBER = XID_UUID + 16, XID_GTID = XID_NUMBER + 8;
 constexpr char XID_WITH_GTID = 'f';
 
-/* In the store's directory: the boot of the machine that the last server ran in; CLEAN, if it ended in order;
-   or UNKNOWN until a state transfer, which no start and no end takes away. */
+/* In the store's directory: the boot of the machine that the last server ran in; IN_ORDER with InnoDB's
+   position, if it ended so; or NEEDS_TRANSFER until there was one, which no start and no end takes away. */
 constexpr char END_FILE[] = "cluster-end";
 constexpr char IN_ORDER[] = "clean ", NEEDS_TRANSFER[] = "unknown\n";
 
@@ -58,21 +57,8 @@ std::string present_boot() {
   return boot;
 }
 
-bool write_end(const std::string &text) {
-  const std::string temporary = path_of_end() + ".new";
-  const int file = open_regular_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0640);
-  bool written = file >= 0 && write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                 fsync(file) == 0;
-  if (file >= 0) close(file);
-  written = written && rename(temporary.c_str(), path_of_end().c_str()) == 0;
-  const int directory = open(plugin.home.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  written = written && directory >= 0 && fsync(directory) == 0;
-  if (directory >= 0) close(directory);
-  return written;
-}
-
 void write_end_or_say(const std::string &text) {
-  if (!text.empty() && write_end(text)) return;
+  if (!text.empty() && !replace_regular_file(plugin.home, END_FILE, text)) return;
   sql_print_error("TidesDB: cannot write '%s': %s. After the next start this node may need a state transfer",
                   path_of_end().c_str(), strerror(errno));
   unlink(path_of_end().c_str());
@@ -104,8 +90,17 @@ void to_xid(const tidesdb_position &position, XID *xid) {
   wsrep_xid_init(xid, gtid, server);
 }
 
+bool same_cluster(const tidesdb_position &own, const tidesdb_position &other) {
+  return memcmp(own.uuid, other.uuid, sizeof(own.uuid)) == 0;
+}
+
 bool is_behind(const tidesdb_position &own, const tidesdb_position &other) {
-  return memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0 || own.number < other.number;
+  return !same_cluster(own, other) || own.number < other.number;
+}
+
+/* A place in the cluster's order. */
+bool defined_in(const XID *xid, tidesdb_position *position) {
+  return from_xid(xid, position) && position->number >= 0;
 }
 
 /* The mark of an end in order, with InnoDB's position: another one at the next start is another's files. */
@@ -122,18 +117,17 @@ void begin_server() {
   xid.null();
   innodb.get(innodb.hton, &xid);
   const bool has_own = own_position(&own) && own.number >= 0;
-  const bool has_other = from_xid(&xid, &other) && other.number >= 0;
+  const bool has_other = defined_in(&xid, &other);
   const bool in_order = found && (before == in_order_at(xid) || (!boot.empty() && before == boot));
   bool unknown = found && before == NEEDS_TRANSFER;
-  if (has_own && has_other && memcmp(own.uuid, other.uuid, sizeof(own.uuid)) != 0) unknown = true;
+  if (has_own && has_other && !same_cluster(own, other)) unknown = true;
   if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
   /* A node has had a position since it joined first: that of this store was lost, by a repair. */
   if (found && !has_own && has_other) unknown = true;
   if (unknown)
     sql_print_warning(
         "TidesDB: the position in the cluster is unknown: after a power cut, or with another's files of "
-        "InnoDB, the "
-        "store has commits up to %lld and InnoDB up to %lld. This node needs a state transfer",
+        "InnoDB, the store has commits up to %lld and InnoDB up to %lld. This node needs a state transfer",
         has_own ? static_cast<long long>(own.number) : -1,
         has_other ? static_cast<long long>(other.number) : -1);
   is_unknown.store(unknown);
@@ -146,8 +140,7 @@ int get_checkpoint(handlerton *hton, XID *xid) {
   tidesdb_position own, other;
   if (is_unknown.load())
     wsrep_xid_init(xid, wsrep::gtid::undefined(), wsrep_gtid_server.undefined());
-  else if (own_position(&own) && own.number >= 0 &&
-           (!from_xid(xid, &other) || other.number < 0 || !is_behind(own, other)))
+  else if (own_position(&own) && own.number >= 0 && (!defined_in(xid, &other) || !is_behind(own, other)))
     to_xid(own, xid);
   return 0;
 }
@@ -155,8 +148,7 @@ int get_checkpoint(handlerton *hton, XID *xid) {
 [[noreturn]] void end_without_transfer(long long number) {
   sql_print_error(
       "TidesDB: this node joins the cluster at %lld by commits alone, and does not know which of those "
-      "before are in its "
-      "store. It needs a state transfer: the server ends here",
+      "before are in its store. It needs a state transfer: the server ends here",
       number);
   abort();
 }
@@ -217,14 +209,18 @@ void note_refused_transfer() {
   if (read_regular_file(path_of_end(), &before)) write_end_or_say(NEEDS_TRANSFER);
 }
 
-bool has_position(THD *thd) {
+static bool position_of(const THD *thd, tidesdb_position *position) {
+  return WSREP_NNULL(thd) && defined_in(thd->get_xid(), position);
+}
+
+bool has_position(const THD *thd) {
   tidesdb_position position;
-  return WSREP_NNULL(thd) && from_xid(thd->get_xid(), &position) && position.number >= 0;
+  return position_of(thd, &position);
 }
 
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   tidesdb_position position;
-  if (!has_position(thd) || !from_xid(thd->get_xid(), &position)) return false;
+  if (!position_of(thd, &position)) return false;
   if (innodb.hton && !(alone && last_alone.load() + 1 == position.number))
     innodb.hton->flush_logs(innodb.hton);
   last_alone.store(alone ? position.number : -1);
@@ -237,12 +233,12 @@ void decide_prepared(std::vector<XID> *prepared) {
   stand_around_innodb();
   XID now;
   now.null();
+  tidesdb_position upto, own;
   if (innodb.hton) get_checkpoint(innodb.hton, &now);
-  const long long upto = wsrep_is_wsrep_xid(&now) ? wsrep_xid_seqno(&now) : -1;
+  const bool known = defined_in(&now, &upto);
   const auto decided = [&](const XID &xid) {
-    if (!wsrep_is_wsrep_xid(&xid)) return false;
-    const bool commits =
-        wsrep_xid_seqno(&xid) <= upto && !memcmp(xid.data + XID_UUID, now.data + XID_UUID, 16);
+    if (!from_xid(&xid, &own)) return false;
+    const bool commits = known && !is_behind(upto, own);
     EncodedXid encoded;
     encode_xid(xid, &encoded);
     const int status = commits ? tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size)

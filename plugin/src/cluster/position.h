@@ -41,7 +41,7 @@ void note_last_position();
 void leave_innodb();
 
 /* Whether the session's transaction has a place in the cluster's order. */
-bool has_position(THD *thd);
+bool has_position(const THD *thd);
 
 /* Gives a transaction its position, before its place in the log is fixed. `alone`: no other engine has
    changes in it. Returns whether it has one. */

@@ -1,8 +1,6 @@
 #include "store/data_identity.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -62,27 +60,12 @@ bool draw(std::string *identity) {
   return false;
 }
 
-bool sync_and_close(int file) {
-  const bool failed = fsync(file) != 0;
-  return close(file) != 0 || failed;
-}
-
-/* Writes a file of the data directory as a whole and durably: a crash leaves the old one or this one. */
-bool write_file(const std::string &data_directory, const char *name, const std::string &text) {
-  const std::string path = data_directory + "/" + name, temporary = path + ".tmp";
-  const int file = open_regular_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0640);
-  if (file < 0) return true;
-  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (sync_and_close(file) || !written || rename(temporary.c_str(), path.c_str()) != 0) return true;
-  const int directory = open(data_directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return directory < 0 || sync_and_close(directory);
-}
-
 /* A record is written before the store is made, and again when it was opened. */
 bool write_record(const std::string &data_directory, const std::string &home, const std::string &identity,
                   bool made, const std::string &mark) {
-  return write_file(data_directory, RECORD_FILE,
-                    identity + "\n" + home + "\n" + (made ? MADE : IN_THE_MAKING) + "\n" + mark + "\n");
+  return replace_regular_file(
+      data_directory, RECORD_FILE,
+      identity + "\n" + home + "\n" + (made ? MADE : IN_THE_MAKING) + "\n" + mark + "\n");
 }
 
 bool cannot_write(const std::string &data_directory, const char *name) {
@@ -186,7 +169,8 @@ bool keep_data_identity(const std::string &data_directory, const std::string &ho
                         const DataIdentity &data) {
   if (data.makes_store && write_record(data_directory, home, data.identity, false, ""))
     return cannot_write(data_directory, RECORD_FILE);
-  if (data.drawn && write_file(data_directory, IDENTITY_FILE, data.identity + "\n" + data_directory + "\n"))
+  if (data.drawn &&
+      replace_regular_file(data_directory, IDENTITY_FILE, data.identity + "\n" + data_directory + "\n"))
     return cannot_write(data_directory, IDENTITY_FILE);
   return false;
 }

@@ -49,4 +49,19 @@ bool read_regular_file(const std::string &path, std::string *bytes) {
   return count == 0;
 }
 
+static bool sync_and_close(int file) {
+  const bool failed = fsync(file) != 0;
+  return close(file) != 0 || failed;
+}
+
+bool replace_regular_file(const std::string &directory, const char *name, const std::string &text) {
+  const std::string path = directory + "/" + name, temporary = path + ".tmp";
+  const int file = open_regular_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0640);
+  if (file < 0) return true;
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (sync_and_close(file) || !written || rename(temporary.c_str(), path.c_str()) != 0) return true;
+  const int opened = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return opened < 0 || sync_and_close(opened);
+}
+
 }  // namespace tidesdb

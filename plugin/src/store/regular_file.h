@@ -21,5 +21,9 @@ std::string why_not_opened(int error);
 /* The whole of a small file; false with an errno as above. */
 bool read_regular_file(const std::string &path, std::string *bytes);
 
+/* Writes a small file as a whole and durably: a crash leaves the old one or this one. true with an errno:
+ * failed. */
+bool replace_regular_file(const std::string &directory, const char *name, const std::string &text);
+
 }  // namespace tidesdb
 #endif

@@ -64,9 +64,9 @@ class Session {
   /* Whether the transaction has changes to commit. */
   bool writes() const { return state_ == State::ACTIVE && tidesdb_txn_has_writes(txn()); }
 
-  /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
-  /* What keeps the transaction from its commit, before its prepare. */
+  /* What keeps the transaction from its commit, before its prepare: an error, or 0. */
   int may_prepare();
+  /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
   int prepare(bool real);
   /* XA PREPARE. */
   int prepare_xa();

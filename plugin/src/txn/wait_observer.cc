@@ -66,8 +66,7 @@ void abort_holders(THD *waiter, void *const *holders, size_t holder_count) {
     if (!holder)
       sql_print_error(
           "TidesDB: the cluster waits for a lock of a prepared XA transaction without a connection: end it "
-          "(XA "
-          "RECOVER, XA COMMIT or XA ROLLBACK with wsrep_on=OFF)");
+          "(XA RECOVER, XA COMMIT or XA ROLLBACK with wsrep_on=OFF)");
     if (!holder || holder == waiter) continue;
     if (auto found = connections.living.find(holder); found != connections.living.end())
       cluster::abort_holder(waiter, holder, found->second);
