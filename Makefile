@@ -58,7 +58,7 @@ BUILD_ENGINE = cargo build --profile $(PROFILE) -p tidesdb-capi -p tidesdb-admin
 # Two compilers at once, unless make was told otherwise.
 JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
-SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test)
+SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test plugin/sst)
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
   test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-galera-keys test-short test-install test-deb test-suites \

@@ -11,6 +11,7 @@
 #include "cluster/local_changes.h"
 #include "cluster/participation.h"
 #include "cluster/position.h"
+#include "cluster/state_transfer.h"
 #include "cluster/victims.h"
 #include "ddl/lost_partitions.h"
 #include "ddl/partitioned_drop.h"
@@ -62,9 +63,23 @@ int partitioning_metadata_call(const char *path, const char *old_path, chf_creat
 int ddl_recovery_done(handlerton *) {
   plugin.ddl_recovery_done = true;
   cluster::stand_around_innodb();
+  if (!plugin.db) return 0;
   finish_restore();
   find_lost_partitions();
   return 0;
+}
+
+/* A server that says its position (--wsrep-recover) says that it has none, and the start that follows asks
+   for another transfer. The script of that transfer runs before this. */
+int begin_with_half_transfer() {
+  if (cluster::tells_position_alone()) return 0;
+  sql_print_error(
+      "TidesDB: a state transfer into this node did not finish, and none took its place: the node has half a "
+      "state. "
+      "Remove 'grastate.dat' of the data directory, and start it in its cluster: it asks for another one. "
+      "The "
+      "server ends here");
+  unireg_abort(1);
 }
 
 int init(void *pointer) {
@@ -88,10 +103,14 @@ int init(void *pointer) {
   /* Without the engine the node would go on, and miss its tables. */
   if (cluster::refuses_state_transfer()) unireg_abort(1);
   ignore_db_dirs_append(INSIDE_DIRECTORY);
+  if (cluster::takes_part() && cluster::has_half_transfer()) return begin_with_half_transfer();
   if (open_store()) {
     keep_crashed_binary_log();
+    /* As above. */
+    if (cluster::takes_part()) unireg_abort(1);
     return 1;
   }
+  cluster::end_donation();
   drop_temporary_tables();
   if (foreign::load() != TIDESDB_OK) {
     sql_print_error("TidesDB: cannot read the foreign keys of the store: %s", tidesdb_last_error());
@@ -110,6 +129,7 @@ int init(void *pointer) {
 }
 
 int deinit(void *) {
+  if (plugin.db) cluster::end_donation();
   cluster::leave_victims();
   cluster::leave_innodb();
   foreign::clear();

@@ -101,7 +101,7 @@ install_browser() {
 
 install_galera() {
   local provider
-  install_missing galera galera-4 >&2
+  install_missing galera galera-4 rsync >&2
   provider=$(dpkg -L galera-4 | grep '/libgalera_smm\.so$' | head -n 1)
   [ -n "$provider" ] || fail "the package galera-4 has no libgalera_smm.so"
   echo "$provider"

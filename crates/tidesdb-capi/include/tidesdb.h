@@ -1015,8 +1015,8 @@ typedef struct tidesdb_backup_job tidesdb_backup_job;
  * returns when it is complete and durable. It has every commit that was ordered before its moment and nothing after
  * it; prepared transactions wait there for their decision. Writers are held up for no I/O. `links`: tables become
  * further names of the store's own files, which are never changed: quick, on one file system. One at a time
- * (TIDESDB_BUSY). TIDESDB_INVALID for a directory that is not empty, or in or around that of the store, or on another
- * file system with `links`; TIDESDB_DISK_FULL, TIDESDB_IO, TIDESDB_READ_ONLY. After a failure nothing is left in `to`;
+ * (TIDESDB_BUSY). TIDESDB_INVALID for a directory that is not empty, or in or around that of the store (but for
+ * its directory "transfer", which the store leaves to the owner), or on another file system with `links`; TIDESDB_DISK_FULL, TIDESDB_IO, TIDESDB_READ_ONLY. After a failure nothing is left in `to`;
  * after a crash what is left is no backup, and refused. */
 int tidesdb_backup(tidesdb_db *db, const char *to, int links, const tidesdb_watch *watch);
 

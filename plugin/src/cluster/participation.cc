@@ -27,9 +27,8 @@ bool refuses_state_transfer() {
     if (strcasecmp(wsrep_sst_method, method)) continue;
     sql_print_error(
         "TidesDB: with tidesdb_cluster=ON a state transfer by wsrep_sst_method=%s would leave this node with "
-        "its old "
-        "TidesDB tables, and InnoDB's of another node. There is no transfer of TidesDB tables yet: set "
-        "wsrep_sst_method=tidesdb, with which a node that needs one does not join. The server ends here",
+        "its old TidesDB tables, and InnoDB's of another node. Set wsrep_sst_method=tidesdb, which transfers "
+        "both. The server ends here",
         method);
     note_refused_transfer();
     return true;

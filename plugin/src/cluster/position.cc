@@ -109,6 +109,7 @@ std::string in_order_at(const XID &xid) { return IN_ORDER + wsrep_xid_print(&xid
 /* How the last server ended decides on what the two logs may have lost. From now on this server is the last.
  */
 void begin_server() {
+  if (!plugin.db) return is_unknown.store(true);
   std::string before;
   const bool found = read_regular_file(path_of_end(), &before);
   const std::string boot = present_boot();
@@ -207,6 +208,16 @@ void note_refused_transfer() {
   plugin.home = find_home(real_place(mysql_real_data_home));
   std::string before;
   if (read_regular_file(path_of_end(), &before)) write_end_or_say(NEEDS_TRANSFER);
+}
+
+bool claim_position() {
+  XID now;
+  now.null();
+  tidesdb_position both, own;
+  if (!innodb.hton || get_checkpoint(innodb.hton, &now) || !defined_in(&now, &both)) return false;
+  if (own_position(&own) && own.number >= 0 && !is_behind(own, both)) return true;
+  innodb.hton->flush_logs(innodb.hton);
+  return tidesdb_set_position(plugin.db, &both) == TIDESDB_OK;
 }
 
 static bool position_of(const THD *thd, tidesdb_position *position) {

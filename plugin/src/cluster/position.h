@@ -34,6 +34,10 @@ void stand_around_innodb();
    does not know its position any more. Before the store is open. */
 void note_refused_transfer();
 
+/* Nobody commits: the store's log has the position of both, whichever engine had the last commit. Returns
+   whether it has. */
+bool claim_position();
+
 /* The server ends, and nobody commits any more: what InnoDB's position is. */
 void note_last_position();
 

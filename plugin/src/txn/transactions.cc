@@ -18,6 +18,7 @@
 #include "cluster/commit_hooks.h"
 #include "cluster/participation.h"
 #include "cluster/position.h"
+#include "cluster/state_transfer.h"
 #include "store/store.h"
 #include "txn/copy_alter_guard.h"
 #include "txn/session.h"
@@ -118,6 +119,7 @@ struct RecoveryList {
 RecoveryList recovery;
 
 int recover(XID *list, uint length) {
+  if (!plugin.db) return 0;
   std::lock_guard<std::mutex> guard(recovery.mutex);
   if (recovery.next == 0) {
     recovery.xids.clear();
@@ -212,7 +214,9 @@ void commit_checkpoint_request(void *cookie) {
 }
 
 bool flush_logs(handlerton *) {
+  if (!plugin.db) return false;
   offer_moment(current_thd);
+  if (cluster::donate(current_thd)) return true;
   if (tidesdb_flush_log(plugin.db) == TIDESDB_OK) return false;
   sql_print_error("TidesDB: FLUSH LOGS: %s", tidesdb_last_error());
   return true;

@@ -72,6 +72,10 @@ use crate::version::manifest::{self, ManifestWriter};
 use crate::version::Edit;
 use crate::wal::{log_dir, segment_path};
 
+/// The one directory in the store's that a backup may go to: on its file system, for a state transfer. The
+/// store neither reads nor removes it.
+const TRANSFER: &str = "transfer";
+
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackupOptions {
@@ -130,7 +134,8 @@ impl Db {
     /// Checks the destination and makes it. One backup at a time.
     ///
     /// # Errors
-    /// `InvalidArgument` for a destination with files in it, or inside or around the store's directory;
+    /// `InvalidArgument` for a destination with files in it, or inside or around the store's directory,
+    /// but for its directory `transfer`;
     /// `Busy` while another backup is taken; `ReadOnly` after a failure of the log; I/O.
     pub fn begin_backup(&self, to: &Path, options: BackupOptions) -> Result<Backup> {
         let store = self.store().clone();
@@ -138,7 +143,8 @@ impl Db {
         let disk = store.versions.disk().clone();
         let to = disk.resolve(to)?;
         let home = disk.resolve(&store.dir)?;
-        if to.starts_with(&home) || home.starts_with(&to) {
+        let is_transfer = to == home.join(TRANSFER);
+        if !is_transfer && to.starts_with(&home) || home.starts_with(&to) {
             return Err(Error::InvalidArgument(format!(
                 "a backup into {} would lie in the directory of the store, {}, or around it; give it one of its own",
                 to.display(),

@@ -106,6 +106,47 @@ fn numbers_of_a_backups_files_do_not_come_again() {
     db.close().expect("closes");
 }
 
+/// A state transfer sends the store of a backup as it is, from a directory in the store's.
+#[test]
+fn a_backup_in_the_stores_directory_for_a_transfer_is_a_store() {
+    let disk = FaultyDisk::new(1);
+    let db = open(&disk);
+    fill(&db, 0);
+    db.flush().expect("flushes");
+    fill(&db, 200);
+    let links = BackupOptions { links: true };
+    for inside in ["/s", "/s/wal", "/s/transfer/below", "/s/other"] {
+        let refused = db.backup(Path::new(inside), links, Watch::NONE);
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{inside}: {refused:?}");
+    }
+    let mut backup = db.begin_backup(Path::new("/s/transfer"), links).expect("begins");
+    backup.take_point(Watch::NONE).expect("takes");
+    fill(&db, 400);
+    backup.finish(Watch::NONE).expect("is complete");
+    db.close().expect("closes");
+    let db = open(&disk);
+    assert_eq!(rows(&db, b"t").expect("reads"), 600, "the store lives with it");
+    db.close().expect("closes");
+    let sent = Db::open_on(disk.shared(), "/s/transfer/store", options(), None).expect("opens");
+    assert_eq!(rows(&sent, b"t").expect("reads"), 400, "of the moment");
+}
+
+/// Each marker says how to go on.
+#[test]
+fn half_a_restore_and_half_a_state_transfer_are_refused_by_name() {
+    let disk = FaultyDisk::new(1);
+    open(&disk).close().expect("closes");
+    for (marker, remedy) in
+        [("from /b\n", "restore again"), ("state transfer 7\n", "start the server in its cluster")]
+    {
+        write(&disk, Path::new("/s/RESTORING"), marker);
+        let refused = Db::open_on(disk.shared(), STORE, options(), None).expect_err("is half");
+        assert!(refused.to_string().contains(remedy), "{refused}");
+    }
+    disk.remove(Path::new("/s/RESTORING")).expect("removes");
+    open(&disk);
+}
+
 /// A backup of a store in `/s`; the store is removed afterwards.
 fn backed_up(disk: &FaultyDisk) {
     let db = open(disk);

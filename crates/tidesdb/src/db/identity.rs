@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::checksum;
 use crate::host::Random;
-use crate::io::{Disk, OpenMode};
+use crate::io::{read_whole, Disk, OpenMode};
 use crate::options::StoreIdentity;
 use crate::version::StoreState;
 
@@ -25,11 +25,7 @@ pub(crate) fn check(disk: &dyn Disk, dir: &Path, owner: Option<&StoreIdentity>) 
     if !disk.exists(&path)? {
         return write(disk, dir, owner);
     }
-    let file = disk.open(&path, OpenMode::Read)?;
-    let mut bytes = vec![0; file.len()? as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    drop(file);
-    let known = StoreIdentity::parse(&String::from_utf8_lossy(&bytes));
+    let known = StoreIdentity::parse(&String::from_utf8_lossy(&read_whole(disk, &path)?));
     // An empty file: a creation that did not finish.
     let fresh = known.identity.is_empty();
     let of_earlier_version = known.place.is_empty() && known.identity == owner.place;

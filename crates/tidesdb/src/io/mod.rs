@@ -118,6 +118,14 @@ fn ends_early(path: &Path, end: u64, missing: usize) -> Error {
     Error::corruption(path, end, format!("the file ends {missing} bytes early"))
 }
 
+/// Reads the whole of a small file.
+pub(crate) fn read_whole(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
+    let file = disk.open(path, OpenMode::Read)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
 /// A held lock on a store's directory; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + fmt::Debug {
     /// True if the lock still keeps others out; checked before an edit of the manifest, and once a second.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::format::checksum;
-use crate::io::{Disk, File, OpenMode};
+use crate::io::{read_whole, Disk, File, OpenMode};
 use crate::mutant::{self, Mutant};
 use crate::options::FormatVersion;
 use crate::types::FileNo;
@@ -141,7 +141,7 @@ impl ManifestWriter {
     /// Therefore they are written again in place; a torn tail becomes zeros.
     pub fn resume(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<ManifestWriter> {
         let path = dir.join(manifest_name(number));
-        let mut bytes = read_all(disk, &path)?;
+        let mut bytes = read_whole(disk, &path)?;
         let found = parse(&path, number, &bytes)?;
         let file = disk.open(&path, OpenMode::ReadWrite)?;
         bytes[found.end..].fill(0);
@@ -266,7 +266,7 @@ pub fn read_current(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
     if !disk.exists(&path)? {
         return Ok(None);
     }
-    let line = read_all(disk, &path)?;
+    let line = read_whole(disk, &path)?;
     let number = std::str::from_utf8(&line).ok().and_then(|line| {
         let (name, crc) = line.strip_suffix('\n')?.split_once(' ')?;
         let number = parse_manifest_name(name)?;
@@ -298,7 +298,7 @@ pub fn find_only(disk: &dyn Disk, dir: &Path) -> Result<Option<FileNo>> {
 /// Reads a manifest: its version, and its edits in order, first a snapshot. A torn tail is dropped.
 pub fn read_manifest(disk: &dyn Disk, dir: &Path, number: FileNo) -> Result<(FormatVersion, Vec<Edit>)> {
     let path = dir.join(manifest_name(number));
-    let bytes = read_all(disk, &path)?;
+    let bytes = read_whole(disk, &path)?;
     let found = parse(&path, number, &bytes)?;
     Ok((found.format, found.edits))
 }
@@ -330,7 +330,7 @@ pub fn dump(disk: &dyn Disk, path: &Path) -> Result<ManifestDump> {
         let what = format!("{} has not the name of a manifest, MANIFEST-00000001", path.display());
         return Err(Error::InvalidArgument(what));
     };
-    let bytes = read_all(disk, path)?;
+    let bytes = read_whole(disk, path)?;
     let (found, damage) = scan(path, number, &bytes);
     let is_torn = damage.is_none() && bytes[found.end..].iter().any(|byte| *byte != 0);
     let starts = found.starts.iter().map(|start| *start as u64);
@@ -348,13 +348,6 @@ struct Parsed {
     /// End of the snapshot and end of the last valid edit, as offsets.
     snapshot_end: usize,
     end: usize,
-}
-
-fn read_all(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
-    let file = disk.open(path, OpenMode::Read)?;
-    let mut bytes = vec![0; file.len()? as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
 }
 
 fn parse(path: &Path, number: FileNo, bytes: &[u8]) -> Result<Parsed> {
