@@ -69,17 +69,21 @@ int ddl_recovery_done(handlerton *) {
   return 0;
 }
 
+/* The engine does not start. Without it a node of a cluster would go on, and miss its tables. */
+int end_of_init() {
+  if (cluster::takes_part()) unireg_abort(1);
+  return 1;
+}
+
 /* A server that says its position (--wsrep-recover) says that it has none, and the start that follows asks
    for another transfer. The script of that transfer runs before this. */
 int begin_with_half_transfer() {
   if (cluster::tells_position_alone()) return 0;
   sql_print_error(
       "TidesDB: a state transfer into this node did not finish, and none took its place: the node has half a "
-      "state. "
-      "Remove 'grastate.dat' of the data directory, and start it in its cluster: it asks for another one. "
-      "The "
-      "server ends here");
-  unireg_abort(1);
+      "state. Remove 'grastate.dat' of the data directory, and start it in its cluster: it asks for another "
+      "one. The server ends here");
+  return end_of_init();
 }
 
 int init(void *pointer) {
@@ -100,22 +104,20 @@ int init(void *pointer) {
   cluster::decide_participation(hton, sysvars::cluster());
   register_costs(hton);
   register_transaction_calls(hton);
-  /* Without the engine the node would go on, and miss its tables. */
-  if (cluster::refuses_state_transfer()) unireg_abort(1);
+  if (cluster::refuses_state_transfer()) return end_of_init();
   ignore_db_dirs_append(INSIDE_DIRECTORY);
   if (cluster::takes_part() && cluster::has_half_transfer()) return begin_with_half_transfer();
+  if (cluster::is_received_elsewhere()) return end_of_init();
   if (open_store()) {
     keep_crashed_binary_log();
-    /* As above. */
-    if (cluster::takes_part()) unireg_abort(1);
-    return 1;
+    return end_of_init();
   }
-  cluster::end_donation();
+  cluster::note_opened();
   drop_temporary_tables();
   if (foreign::load() != TIDESDB_OK) {
     sql_print_error("TidesDB: cannot read the foreign keys of the store: %s", tidesdb_last_error());
     close_store();
-    return 1;
+    return end_of_init();
   }
   finish_drops();
   if (WSREP_PROVIDER_EXISTS_ && !cluster::takes_part()) cluster::say_at_start();
@@ -123,13 +125,14 @@ int init(void *pointer) {
     sql_print_error("TidesDB: no thread can be made that passes on kills of Galera");
     foreign::clear();
     close_store();
-    return 1;
+    return end_of_init();
   }
+  if (cluster::takes_part()) cluster::open_for_donations();
   return 0;
 }
 
 int deinit(void *) {
-  if (plugin.db) cluster::end_donation();
+  cluster::close_for_donations();
   cluster::leave_victims();
   cluster::leave_innodb();
   foreign::clear();

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -28,10 +29,14 @@ namespace tidesdb::cluster {
 
 namespace {
 
-/* In the data directory, of the script: WANTED and its process. Then of this server: MAKING, MADE or FAILED,
-   its process, and the store's directory. */
+/* In the data directory. Of the script: WANTED and its token, "PROCESS.MOMENT". Then of this server: MAKING,
+   MADE or FAILED, the token, this process, the store's directory. Whoever reads another token leaves the file
+   as it is; whoever finds none gives up. */
 constexpr char REQUEST_FILE[] = "tidesdb_transfer";
-constexpr char WANTED[] = "wanted ", MAKING[] = "making ", MADE[] = "made ", FAILED[] = "failed ";
+constexpr char WANTED[] = "wanted", MAKING[] = "making", MADE[] = "made", FAILED[] = "failed";
+
+/* In the data directory of a joiner, of the script: where it put the store. */
+constexpr char RECEIVED_FILE[] = "tidesdb_received";
 
 /* Of the engine (backup/mod.rs and version/restoring.rs). */
 constexpr char CHECKPOINT[] = "transfer", HALF[] = "RESTORING", HALF_TRANSFER[] = "state transfer";
@@ -39,10 +44,14 @@ constexpr char CHECKPOINT[] = "transfer", HALF[] = "RESTORING", HALF_TRANSFER[] 
 constexpr std::chrono::milliseconds BETWEEN_LOOKS{200};
 
 struct Donation {
+  /* Held while one begins or is ended. */
+  std::mutex one;
+  bool closed = true;
+  std::thread thread;
+
   std::mutex mutex;
   std::condition_variable ending;
-  std::atomic<bool> ends{false};
-  std::thread thread;
+  bool ends = false;
 };
 Donation donation;
 
@@ -50,26 +59,40 @@ std::string data_directory() { return real_place(mysql_real_data_home); }
 std::string request_path() { return data_directory() + "/" + REQUEST_FILE; }
 std::string checkpoint_path() { return plugin.home + "/" + CHECKPOINT; }
 
-bool begins_with(const std::string &text, const char *start) { return text.rfind(start, 0) == 0; }
-
-/* The process of the script that waits for a checkpoint; 0: none does. */
-pid_t script_that_waits() {
-  std::string text;
-  if (!read_regular_file(request_path(), &text) || !begins_with(text, WANTED)) return 0;
-  return static_cast<pid_t>(strtol(text.c_str() + sizeof(WANTED) - 1, nullptr, 10));
+/* The token of the request, if it is in this state, or in any; "": there is none. */
+std::string token_of_request(const char *state = nullptr) {
+  std::string text, word, token;
+  if (!read_regular_file(request_path(), &text)) return "";
+  std::istringstream words(text);
+  words >> word >> token;
+  return !state || word == state ? token : "";
 }
 
-bool answer(const char *state) {
-  const std::string text = state + std::to_string(getpid()) + " " + plugin.home + "\n";
+/* A request has the process of its script before the point. */
+bool script_waits(const std::string &token) {
+  const pid_t script = static_cast<pid_t>(strtol(token.c_str(), nullptr, 10));
+  return token_of_request() == token && script > 0 && (kill(script, 0) == 0 || errno == EPERM);
+}
+
+void withdraw(const std::string &token) {
+  if (token_of_request() == token) unlink(request_path().c_str());
+}
+
+/* Without an answer the script would wait: it finds no request then, and gives up. */
+bool answer(const char *state, const std::string &token) {
+  if (token_of_request() != token) return false;
+  const std::string text =
+      std::string(state) + " " + token + " " + std::to_string(getpid()) + " " + plugin.home + "\n";
   if (!replace_regular_file(data_directory(), REQUEST_FILE, text)) return true;
   sql_print_error("TidesDB: state transfer: cannot write '%s': %s", request_path().c_str(), strerror(errno));
+  withdraw(token);
   return false;
 }
 
-bool fail(const char *why) {
+bool fail(const std::string &token, const std::string &why) {
   sql_print_error("TidesDB: state transfer: the checkpoint in '%s' failed: %s", checkpoint_path().c_str(),
-                  why);
-  answer(FAILED);
+                  why.c_str());
+  answer(FAILED, token);
   return true;
 }
 
@@ -82,79 +105,137 @@ void remove_checkpoint() {
                       error.message().c_str());
 }
 
-int stop(void *) { return donation.ends.load(); }
+/* For the engine, which asks often. */
+class Stop {
+ public:
+  explicit Stop(const std::string &token) : token_(token) {}
 
-bool lives(pid_t process) { return kill(process, 0) == 0 || errno == EPERM; }
+  static int call(void *stop) { return static_cast<Stop *>(stop)->stops(); }
 
-void finish(tidesdb_backup_job *job, pid_t script) {
+ private:
+  bool stops() {
+    {
+      std::lock_guard<std::mutex> guard(donation.mutex);
+      if (donation.ends) return true;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_look_) return false;
+    next_look_ = now + BETWEEN_LOOKS;
+    return !script_waits(token_);
+  }
+
+  const std::string &token_;
+  std::chrono::steady_clock::time_point next_look_{};
+};
+
+void finish(tidesdb_backup_job *job, std::string token) {
   my_thread_init();
-  const tidesdb_watch watch{nullptr, stop, nullptr};
+  Stop stop(token);
+  const tidesdb_watch watch{&stop, Stop::call, nullptr};
   if (tidesdb_backup_finish(job, &watch) != TIDESDB_OK)
-    fail(tidesdb_last_error());
-  else if (answer(MADE))
+    fail(token, tidesdb_last_error());
+  else if (answer(MADE, token))
     sql_print_information("TidesDB: state transfer: the checkpoint is complete");
-  std::unique_lock<std::mutex> guard(donation.mutex);
-  const auto over = [script] {
-    return donation.ends.load() || !lives(script) || access(request_path().c_str(), F_OK) != 0;
-  };
-  while (!over()) donation.ending.wait_for(guard, BETWEEN_LOOKS);
+  {
+    std::unique_lock<std::mutex> guard(donation.mutex);
+    while (!donation.ends && script_waits(token)) donation.ending.wait_for(guard, BETWEEN_LOOKS);
+  }
+  /* The script looks for the request after it has sent the checkpoint. */
+  withdraw(token);
   remove_checkpoint();
-  /* Another script may have asked. */
-  if (!script_that_waits()) unlink(request_path().c_str());
   my_thread_end();
+}
+
+/* With `one` held. */
+void end_thread() {
+  if (!donation.thread.joinable()) return;
+  {
+    std::lock_guard<std::mutex> guard(donation.mutex);
+    donation.ends = true;
+  }
+  donation.ending.notify_one();
+  donation.thread.join();
+  donation.ends = false;
 }
 
 /* The thread in which the server holds the lock for a donor has no client. */
 bool is_donor(const THD *thd) { return thd && !thd->net.vio && thd->global_read_lock.is_acquired(); }
 
+/* The job at its moment; null: failed, and the script knows. */
+tidesdb_backup_job *begin_checkpoint(const std::string &token) {
+  if (!claim_position()) {
+    fail(token, "the position in the cluster cannot be written");
+    return nullptr;
+  }
+  tidesdb_backup_job *job = nullptr;
+  if (tidesdb_backup_begin(plugin.db, checkpoint_path().c_str(), 1, &job) == TIDESDB_OK &&
+      tidesdb_backup_point(job, nullptr, nullptr) == TIDESDB_OK)
+    return job;
+  fail(token, tidesdb_last_error());
+  tidesdb_backup_abandon(job);
+  return nullptr;
+}
+
 }  // namespace
 
 bool donate(THD *thd) {
   if (!takes_part() || !is_donor(thd)) return false;
-  const pid_t script = script_that_waits();
-  if (!script) return false;
-  end_donation();
-  if (!claim_position()) return fail("the position in the cluster cannot be written");
-  tidesdb_backup_job *job = nullptr;
-  if (tidesdb_backup_begin(plugin.db, checkpoint_path().c_str(), 1, &job) != TIDESDB_OK)
-    return fail(tidesdb_last_error());
-  if (tidesdb_backup_point(job, nullptr, nullptr) != TIDESDB_OK) {
-    const std::string why = tidesdb_last_error();
-    tidesdb_backup_abandon(job);
-    return fail(why.c_str());
+  const std::string token = token_of_request(WANTED);
+  if (token.empty()) return false;
+  std::lock_guard<std::mutex> guard(donation.one);
+  if (donation.closed) return fail(token, "the server ends");
+  end_thread();
+  tidesdb_backup_job *job = begin_checkpoint(token);
+  if (!job) return true;
+  bool begun = answer(MAKING, token);
+  if (begun) {
+    try {
+      donation.thread = std::thread(finish, job, token);
+    } catch (const std::system_error &) {
+      begun = false;
+      fail(token, "no thread can be made");
+    }
   }
-  if (!answer(MAKING)) {
-    tidesdb_backup_abandon(job);
-    return true;
-  }
-  donation.ends.store(false);
-  try {
-    donation.thread = std::thread(finish, job, script);
-  } catch (const std::system_error &) {
-    tidesdb_backup_abandon(job);
-    return fail("no thread can be made");
-  }
-  return false;
+  if (!begun) tidesdb_backup_abandon(job);
+  return !begun;
 }
 
-void end_donation() {
-  if (donation.thread.joinable()) {
-    {
-      std::lock_guard<std::mutex> guard(donation.mutex);
-      donation.ends.store(true);
-    }
-    donation.ending.notify_one();
-    donation.thread.join();
-  }
+void open_for_donations() {
+  std::lock_guard<std::mutex> guard(donation.one);
+  unlink(request_path().c_str());
   remove_checkpoint();
+  donation.closed = false;
+}
+
+void close_for_donations() {
+  std::lock_guard<std::mutex> guard(donation.one);
+  donation.closed = true;
+  end_thread();
 }
 
 bool tells_position_alone() { return wsrep_recovery; }
 
 bool has_half_transfer() {
   std::string mark;
-  const std::string home = find_home(data_directory());
-  return read_regular_file(home + "/" + HALF, &mark) && begins_with(mark, HALF_TRANSFER);
+  return read_regular_file(find_home(data_directory()) + "/" + HALF, &mark) &&
+         (mark.empty() || mark.rfind(HALF_TRANSFER, 0) == 0);
 }
+
+bool is_received_elsewhere() {
+  std::string received;
+  if (!read_regular_file(data_directory() + "/" + RECEIVED_FILE, &received)) return false;
+  const std::string home = real_place(find_home(data_directory()));
+  received = real_place(received.substr(0, received.find('\n')));
+  if (received == home && has_store(home)) return false;
+  sql_print_error(
+      "TidesDB: a state transfer put the store into '%s', and this server looks for it in '%s'. Give "
+      "tidesdb_data_home_dir, by its whole name, in a configuration file that the script wsrep_sst_tidesdb "
+      "reads, "
+      "too; then remove 'grastate.dat' of the data directory and '%s/%s', and start again",
+      received.c_str(), home.c_str(), data_directory().c_str(), RECEIVED_FILE);
+  return true;
+}
+
+void note_opened() { unlink((data_directory() + "/" + RECEIVED_FILE).c_str()); }
 
 }  // namespace tidesdb::cluster
