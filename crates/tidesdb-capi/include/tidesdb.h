@@ -525,6 +525,9 @@ int tidesdb_lock_advisory(tidesdb_txn *txn, tidesdb_family *family, const uint8_
  * finish:  waits until the commit is visible and as durable as its mode asks for, releases the locks.
  *   `defer_sync`: a checkpoint request will be answered for it (binary log): do not sync the marker. */
 int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
+/* As prepare with an xid, for a coordinator that has the changes elsewhere, as a cluster has them on its other nodes: they
+ * are written to the log's file and not synced. A power cut may lose them; finish is as durable as its mode says. */
+int tidesdb_txn_prepare_written(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 /* Prepares for somebody outside who decides perhaps much later (XA PREPARE): synced in every mode, with the
  * table locks; from then on it holds its locks and nothing else. TIDESDB_TOO_LARGE when such transactions
  * would take more than a quarter of the log, TIDESDB_INVALID when one of this xid waits already. resume takes what order needs; it may wait and fail, and then

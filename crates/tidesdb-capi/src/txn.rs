@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidesdb::internal::db::Db;
 use tidesdb::internal::lock::{Mode, TableMode};
 use tidesdb::internal::txn::transaction::{Change, ChangeKind, LongValue, SavepointId, Transaction};
-use tidesdb::{Error, Isolation, TransactionOptions};
+use tidesdb::{Error, Isolation, Result, TransactionOptions};
 
 use crate::error::{fail, guard, guard_shared, OK};
 use crate::handles::{check_store, DbHandle, FamilyHandle, TxnHandle};
@@ -303,6 +303,13 @@ pub unsafe extern "C" fn tidesdb_lock_advisory(
     })
 }
 
+fn check_xid(xid: &[u8]) -> Result<()> {
+    match xid.len() {
+        1..=MAX_XID => Ok(()),
+        size => Err(Error::InvalidArgument(format!("an xid of {size} bytes is not of 1 to {MAX_XID}"))),
+    }
+}
+
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8, xid_size: usize) -> c_int {
@@ -320,6 +327,22 @@ pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_prepare_written(
+    txn: *mut TxnHandle,
+    xid: *const u8,
+    xid_size: usize,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        check_xid(xid)?;
+        txn.prepare_written(xid)?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_prepare_dormant(
     txn: *mut TxnHandle,
     xid: *const u8,
@@ -328,10 +351,7 @@ pub unsafe extern "C" fn tidesdb_txn_prepare_dormant(
     guard_shared(|| {
         // SAFETY: the crate's contract.
         let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
-        if xid.is_empty() || xid.len() > MAX_XID {
-            let size = xid.len();
-            return Err(Error::InvalidArgument(format!("an xid of {size} bytes is not of 1 to {MAX_XID}")));
-        }
+        check_xid(xid)?;
         txn.prepare_xa(xid)?;
         Ok(OK)
     })

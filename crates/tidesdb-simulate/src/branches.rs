@@ -25,6 +25,8 @@ pub enum Stage {
 #[derive(Clone, Debug)]
 struct Branch {
     stage: Stage,
+    /// Its prepare survives a power cut.
+    synced: bool,
     writes: BTreeMap<Place, Value>,
     /// Its place, once it is ordered.
     seq: Option<u64>,
@@ -35,9 +37,9 @@ struct Branch {
 pub struct Branches(BTreeMap<Vec<u8>, Branch>);
 
 impl Branches {
-    /// It is about to be prepared.
-    pub fn begin(&mut self, xid: &[u8], writes: &BTreeMap<Place, Value>) {
-        let branch = Branch { stage: Stage::Begun, writes: writes.clone(), seq: None };
+    /// It is about to be prepared, and that synced or not.
+    pub fn begin(&mut self, xid: &[u8], writes: &BTreeMap<Place, Value>, synced: bool) {
+        let branch = Branch { stage: Stage::Begun, synced, writes: writes.clone(), seq: None };
         self.0.insert(xid.to_vec(), branch);
     }
 
@@ -100,7 +102,7 @@ impl Branches {
                 },
                 Stage::Committing | Stage::Committed => seq.is_none_or(|seq| seq > last),
             };
-            if is_owed && !listed.contains(xid) {
+            if is_owed && then.synced && !listed.contains(xid) {
                 return Err(format!(
                     "{} was prepared ({:?}, place {seq:?}) and is not listed",
                     shown(xid),

@@ -60,15 +60,20 @@ impl Client<'_> {
         let xid = format!("x{}.{}", self.number, self.written).into_bytes();
         self.written += 1;
         let writes = txn.has_writes();
+        let in_cluster = !xa && self.random.one_in(3);
         if writes {
-            world.history.branches(|all| all.begin(&xid, &commit.writes));
+            world.history.branches(|all| all.begin(&xid, &commit.writes, !in_cluster));
         }
         let before = world.mode.now();
         let early = self.written % 2 == 0;
         if early {
             world.give_position(&mut txn, &mut commit).map_err(|error| format!("position: {error}"))?;
         }
-        let prepared = if xa { txn.prepare_xa(&xid) } else { txn.prepare(Some(&xid)) };
+        let prepared = match (xa, in_cluster) {
+            (true, _) => txn.prepare_xa(&xid),
+            (false, true) => txn.prepare_written(&xid),
+            (false, false) => txn.prepare(Some(&xid)),
+        };
         if let Err(error) = prepared {
             world.met(&error)?;
             return self.rollback(&mut txn);
@@ -114,7 +119,11 @@ impl Client<'_> {
         // A user's decision is durable in every mode.
         world.answered(seq, xa || durable || world.mode.now().is_full());
         hit("commit");
-        hit(if xa { "commit by its user" } else { "commit in two phases" });
+        hit(match (xa, in_cluster) {
+            (true, _) => "commit by its user",
+            (false, true) => "commit in two phases, for a cluster",
+            (false, false) => "commit in two phases",
+        });
         Ok(())
     }
 

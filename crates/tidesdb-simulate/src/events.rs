@@ -19,6 +19,7 @@ const KINDS: &[&str] = &[
     "commit by its user",
     "commit by xid",
     "commit in two phases",
+    "commit in two phases, for a cluster",
     "commit with priority",
     "conflict",
     "count of rows",

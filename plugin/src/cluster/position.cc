@@ -229,6 +229,8 @@ bool has_position(const THD *thd) {
   return position_of(thd, &position);
 }
 
+bool needs_no_synced_prepare(const THD *thd) { return takes_part() && !opt_bin_log && has_position(thd); }
+
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   tidesdb_position position;
   if (!position_of(thd, &position)) return false;

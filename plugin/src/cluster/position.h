@@ -47,6 +47,10 @@ void leave_innodb();
 /* Whether the session's transaction has a place in the cluster's order. */
 bool has_position(const THD *thd);
 
+/* Whether the prepare of the session's transaction need not survive a power cut: other nodes have it, and no
+   binary log says on this one that it was committed. */
+bool needs_no_synced_prepare(const THD *thd);
+
 /* Gives a transaction its position, before its place in the log is fixed. `alone`: no other engine has
    changes in it. Returns whether it has one. */
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone);

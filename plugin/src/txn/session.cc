@@ -15,6 +15,7 @@
 #include "sys_vars_shared.h"
 
 #include "cluster/commit_hooks.h"
+#include "cluster/position.h"
 #include "cluster/participation.h"
 #include "ddl/table_path.h"
 #include "store/store.h"
@@ -303,7 +304,9 @@ int Session::prepare(bool real) {
   ticket_.leave();
   EncodedXid xid;
   encode_session_xid(thd_, &xid);
-  const int status = tidesdb_txn_prepare(txn(), xid.bytes, xid.size);
+  const auto call =
+      cluster::needs_no_synced_prepare(thd_) ? tidesdb_txn_prepare_written : tidesdb_txn_prepare;
+  const int status = call(txn(), xid.bytes, xid.size);
   if (status != TIDESDB_OK) return commit_failed(status);
   state_ = State::PREPARED;
   return 0;

@@ -44,13 +44,23 @@ enum Form {
     Marker(u64),
 }
 
+/// Who relies on the prepare of a transaction in two phases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Coordinator {
+    /// A log that names it: the prepare and a rollback of it are synced.
+    Log,
+    /// Other nodes of a cluster, which have the transaction and give it again: both are written.
+    Cluster,
+}
+
 /// A transaction between `reserve_commit` and its end, with everything `order` needs. A two-phase one is prepared as well.
 #[derive(Debug)]
 pub struct ReservedCommit {
     batch: Arc<CommitBatch>,
     form: Form,
     reservation: Option<LogSpace>,
-    two_phase: bool,
+    /// Of a transaction in two phases.
+    coordinator: Option<Coordinator>,
     sync: SyncMode,
     /// A stricter mode of the store at the end applies.
     follows_store: bool,
@@ -94,6 +104,16 @@ impl ReservedCommit {
     }
 }
 
+/// A prepare on its way to the log.
+struct PrepareToLog {
+    id: u64,
+    head: Arc<PreparedHead>,
+    batch: Arc<CommitBatch>,
+    /// Of an XA-prepared transaction: the bytes that all such may have in the log.
+    bound: Option<u64>,
+    coordinator: Coordinator,
+}
+
 /// The error for a second transaction with the same xid: a decision could not tell them apart.
 fn same_xid() -> Error {
     Error::InvalidArgument("another prepared transaction has this xid: decide that one first".into())
@@ -101,12 +121,11 @@ fn same_xid() -> Error {
 
 impl Transactions {
     /// Reserves everything for the commit: its last step that may fail, wait (for space, `max_wait` at most) or
-    /// be killed. With an xid it is two-phase: the batch is logged and synced as prepared, with the owner's
-    /// table locks.
+    /// be killed. With an xid it is two-phase: the batch is logged as prepared, with the owner's table locks.
     pub(crate) fn reserve_commit(
         &self,
         batch: &WriteBatch,
-        xid: Option<&[u8]>,
+        xid: Option<(&[u8], Coordinator)>,
         sync: Option<SyncMode>,
         owner: &LockOwner,
         max_wait: Duration,
@@ -120,16 +139,17 @@ impl Transactions {
         let until_killed = WaitLimit { timeout: max_wait, interrupted: &|| owner.is_killed() };
         match xid {
             None => self.reserve_batch(batch, None, sync, &until_killed),
-            Some(xid) => {
+            Some((xid, coordinator)) => {
                 self.store.check_writable()?;
                 if self.detached.lock().contains_key(xid) {
                     return Err(same_xid());
                 }
                 let id = self.store.new_transaction_id();
                 let mut reserved =
-                    self.reserve(batch.clone(), Form::Marker(id), true, sync, &until_killed)?;
+                    self.reserve(batch.clone(), Form::Marker(id), Some(coordinator), sync, &until_killed)?;
                 let head = self.head_of(xid, owner, changes);
-                self.log_prepare(id, head, batch, None, &mut reserved.reservation, &until_killed)?;
+                let to_log = PrepareToLog { id, head, batch, bound: None, coordinator };
+                self.log_prepare(to_log, &mut reserved.reservation, &until_killed)?;
                 Ok(reserved)
             }
         }
@@ -156,10 +176,10 @@ impl Transactions {
     ) -> Result<ReservedCommit> {
         self.store.check_writable()?;
         if ddl.is_some() || (batch.body().len() <= LARGE_BATCH && batch.runs().is_none()) {
-            return self.reserve(batch, Form::Whole(ddl), false, sync, wait_limit);
+            return self.reserve(batch, Form::Whole(ddl), None, sync, wait_limit);
         }
         let id = self.store.new_transaction_id();
-        let reserved = self.reserve(batch.clone(), Form::Marker(id), false, sync, wait_limit)?;
+        let reserved = self.reserve(batch.clone(), Form::Marker(id), None, sync, wait_limit)?;
         let room = self.batch_room(batch.body().len() + DECISION_BYTES, &batch, wait_limit)?;
         self.prepared.insert_large_batch(id, self.store.wal.written_lsn().segment());
         let ticket = self.log_batch(id, room, &batch, Record::LargeBatch { txn: id, batch: batch.clone() });
@@ -196,7 +216,8 @@ impl Transactions {
         let copy = self.batch_room(bytes, &batch, &until_killed)?.set_aside();
         let id = self.store.new_transaction_id();
         let bound = Some(self.xa_prepared_bound());
-        self.log_prepare(id, head, batch.clone(), bound, &mut decision, &until_killed)?;
+        let to_log = PrepareToLog { id, head, batch: batch.clone(), bound, coordinator: Coordinator::Log };
+        self.log_prepare(to_log, &mut decision, &until_killed)?;
         self.prepared.make_xa_prepared(id, Some(copy), decision);
         Ok(XaPrepared { id, batch })
     }
@@ -211,7 +232,7 @@ impl Transactions {
         self.reserve(
             xa_prepared.batch.clone(),
             Form::Marker(xa_prepared.id),
-            true,
+            Some(Coordinator::Log),
             SyncMode::Full,
             &wait_limit,
         )
@@ -229,7 +250,7 @@ impl Transactions {
         &self,
         batch: Arc<CommitBatch>,
         form: Form,
-        two_phase: bool,
+        coordinator: Option<Coordinator>,
         sync: SyncMode,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<ReservedCommit> {
@@ -254,7 +275,7 @@ impl Transactions {
             batch,
             form,
             reservation: Some(reservation),
-            two_phase,
+            coordinator,
             sync,
             follows_store: true,
             leaves_when_full: false,
@@ -282,10 +303,7 @@ impl Transactions {
     /// is refused after it was queued.
     fn log_prepare(
         &self,
-        id: u64,
-        head: Arc<PreparedHead>,
-        batch: Arc<CommitBatch>,
-        bound: Option<u64>,
+        PrepareToLog { id, head, batch, bound, coordinator }: PrepareToLog,
         decision: &mut Option<LogSpace>,
         wait_limit: &WaitLimit<'_>,
     ) -> Result<()> {
@@ -305,11 +323,14 @@ impl Transactions {
         }
         let ticket =
             self.log_batch(id, room, &batch, Record::Prepared { txn: id, head, batch: batch.clone() });
-        let durable = self.store.wal.wait_durable_unless_full(ticket);
-        if let Err(error) = &durable {
+        let logged = match coordinator {
+            Coordinator::Log => self.store.wal.wait_durable_unless_full(ticket),
+            Coordinator::Cluster => self.store.wal.wait_written_unless_full(ticket),
+        };
+        if let Err(error) = &logged {
             self.withdraw(id, &batch, decision.take(), error);
         }
-        durable
+        logged
     }
 
     /// Undoes a queued and refused prepare. Refused for want of room in the log, its rollback follows once
@@ -481,8 +502,8 @@ impl Transactions {
         if let Some(runs) = reserved.batch.runs() {
             self.store.stats.run_bytes.fetch_add(runs.raw_bytes(), Relaxed);
         }
-        let two_phase = reserved.two_phase;
-        let defer_sync = defer_sync && two_phase;
+        let two_phase = reserved.coordinator.is_some();
+        let defer_sync = defer_sync && reserved.coordinator == Some(Coordinator::Log);
         // Read after the record was queued: either the mode is the new one, or the sync of its change covers the record.
         let sync = match reserved.follows_store {
             true => reserved.sync.max(self.store.live.sync_mode()),
@@ -533,7 +554,8 @@ impl Transactions {
         }
         let Form::Marker(id) = reserved.form else { return Ok(()) };
         let Some(room) = reserved.reservation.take() else { return Ok(()) };
-        self.log_rollback(id, &reserved.batch, room, reserved.two_phase)
+        let synced = reserved.coordinator == Some(Coordinator::Log);
+        self.log_rollback(id, &reserved.batch, room, synced)
     }
 
     /// Commits a batch of the engine's own, durably. Without a DDL it does not wait for a full disk: after `DiskFull` the

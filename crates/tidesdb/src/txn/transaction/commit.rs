@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::cluster_position::ClusterPosition;
 use crate::mutant::{self, Mutant};
 use crate::options::SyncMode;
-use crate::txn::commit::ReservedCommit;
+use crate::txn::commit::{Coordinator, ReservedCommit};
 use crate::txn::prepared::XaPrepared;
 
 /// The data for the decision of a prepared transaction.
@@ -76,6 +76,17 @@ impl Transaction {
 
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
     pub fn prepare(&mut self, xid: Option<&[u8]>) -> Result<()> {
+        self.prepare_for(xid.map(|xid| (xid, Coordinator::Log)))
+    }
+
+    /// As [`Transaction::prepare`] with an xid, for a coordinator that has the changes elsewhere, as a cluster has them on
+    /// its other nodes: they are written to the log's file and not synced. A power cut may lose them, with or without
+    /// the commit as the sync mode says.
+    pub fn prepare_written(&mut self, xid: &[u8]) -> Result<()> {
+        self.prepare_for(Some((xid, Coordinator::Cluster)))
+    }
+
+    fn prepare_for(&mut self, xid: Option<(&[u8], Coordinator)>) -> Result<()> {
         self.require_active()?;
         if self.needs_commit() {
             self.lock_rest()?;
@@ -94,7 +105,7 @@ impl Transaction {
                 self.published.changed(&self.store, bytes);
             }
             self.decision.reserved = Some(reserved);
-            self.decision.xid.extend_from_slice(xid.unwrap_or_default());
+            self.decision.xid.extend_from_slice(xid.map(|(xid, _)| xid).unwrap_or_default());
             if mutant::is(Mutant::PreparedUnlocked) && xid.is_some() {
                 self.transactions.locks.unlock_all(&self.owner);
             }
