@@ -71,7 +71,7 @@ int ddl_recovery_done(handlerton *) {
 
 /* The engine does not start. Without it a node of a cluster would go on, and miss its tables. */
 int end_of_init() {
-  if (cluster::takes_part()) unireg_abort(1);
+  if (cluster::takes_part() && !opt_bootstrap) unireg_abort(1);
   return 1;
 }
 

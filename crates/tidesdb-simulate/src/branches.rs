@@ -85,7 +85,7 @@ impl Branches {
             if seq.is_some_and(|seq| seq <= first) {
                 return Err(format!("{} is listed as prepared, and was committed at {seq:?}", shown(xid)));
             }
-            if before.0.get(xid).is_some_and(|branch| branch.stage == Stage::RolledBack) {
+            if before.0.get(xid).is_some_and(|branch| branch.stage == Stage::RolledBack && branch.synced) {
                 return Err(format!("{} is listed as prepared, and was rolled back ({then:?})", shown(xid)));
             }
         }

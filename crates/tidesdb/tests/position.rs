@@ -109,6 +109,22 @@ fn it_outlives_the_log_in_the_manifest() {
     }
 }
 
+/// They leave nothing in memory that a flush would take, and the log with them.
+#[test]
+fn positions_alone_do_not_keep_the_log() {
+    let disk = FaultyDisk::new(1);
+    let db = made(&disk);
+    for number in 0..20_000 {
+        db.set_position(&at(number)).expect("sets it");
+    }
+    assert!(segment(&db) > 10);
+    db.flush().expect("flushes");
+    let of_log = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "wal");
+    let kept = disk.files().iter().filter(|path| of_log(path)).count();
+    assert!(kept < 8, "{kept} segments are kept");
+    opens_at(&disk, Crash::Drop, Some(at(19_999)));
+}
+
 fn segment(db: &Db) -> u32 {
     db.stats().wal_segment as u32
 }

@@ -176,8 +176,8 @@ impl Store {
         state.sealed.extend(sealed);
     }
 
-    /// Seals the active memtable when its log has grown long without it. Prepares with a later rollback leave
-    /// nothing in memtables, so no flush would release their segments.
+    /// Seals the active memtable when its log has grown long without it. Prepares with a later rollback, and
+    /// positions alone, leave nothing in memtables, so no flush would release their segments.
     pub(crate) fn seal_for_long_log(&self) {
         let mut state = self.memtables.state.lock();
         let active = self.super_version.load().active.id();

@@ -49,7 +49,8 @@ enum Form {
 pub(crate) enum Coordinator {
     /// A log that names it: the prepare and a rollback of it are synced.
     Log,
-    /// Other nodes of a cluster, which have the transaction and give it again: both are written.
+    /// Other nodes of a cluster, which have the transaction and give it again: both are written. The rollback is synced, if
+    /// files go with it.
     Cluster,
 }
 
@@ -554,7 +555,8 @@ impl Transactions {
         }
         let Form::Marker(id) = reserved.form else { return Ok(()) };
         let Some(room) = reserved.reservation.take() else { return Ok(()) };
-        let synced = reserved.coordinator == Some(Coordinator::Log);
+        // After a power cut the prepare may be there without a rollback that was not synced: its files must be, too.
+        let synced = reserved.coordinator == Some(Coordinator::Log) || reserved.batch.has_files();
         self.log_rollback(id, &reserved.batch, room, synced)
     }
 
@@ -573,6 +575,7 @@ impl Transactions {
     /// Writes a cluster's position without changes, as durable as the store's sync mode says.
     pub(crate) fn commit_position(&self, position: &ClusterPosition) -> Result<()> {
         self.store.check_positions()?;
+        self.store.seal_for_long_log();
         let batch = Arc::new(WriteBatch::default().to_commit_batch());
         let sync = self.store.live.sync_mode();
         let mut reserved = self.reserve_batch(batch, None, sync, &WaitLimit::of(SPACE_WAIT))?;
