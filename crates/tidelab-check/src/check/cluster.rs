@@ -6,8 +6,9 @@
 //! ([`ledger`]). After each round all nodes are in the cluster again and equal, table by table. No acknowledged
 //! transaction is lost, none happened twice, none is half there, and the conditions of the tables hold ([`judge`]).
 //!
-//! A node comes back by an incremental transfer alone: it is never so far behind that it needs a state transfer. At the end
-//! faults are planted, and each must be found ([`plants`]). The rounds' seeds are the check's and the numbers after it.
+//! A node comes back by an incremental transfer: it is never too far behind. One that was killed within a definition needs
+//! another's state, by the provider's rules, and takes it while both stand still. At the end faults are planted, and each
+//! must be found ([`plants`]). The rounds' seeds are the check's and the numbers after it.
 
 mod definer;
 mod disturbance;
@@ -63,7 +64,12 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
         complaints.extend(clients.too_little(done));
         complaints.extend(plants::complaints(&cluster, &mut clients.writers)?);
     }
-    let summary = clients.summary(lab, done, cluster.slowest);
+    let summary = format!(
+        "{}; the slowest return of a node {:.1} s, {} with another's state",
+        clients.summary(lab, done),
+        cluster.slowest.as_secs_f64(),
+        cluster.states_taken
+    );
     let is_wrong = !complaints.is_empty();
     for mut node in cluster.nodes {
         if !is_wrong {
@@ -142,21 +148,20 @@ impl Clients {
         all
     }
 
-    fn summary(&self, lab: &Lab<'_>, rounds: u32, slowest: Duration) -> String {
+    fn summary(&self, lab: &Lab<'_>, rounds: u32) -> String {
         let of = |figure: fn(&Writer) -> u64| self.writers.iter().map(figure).sum::<u64>();
         let errors: Vec<String> =
             self.errors().iter().map(|(code, times)| format!("{times} x {code}")).collect();
         format!(
             "{rounds} rounds from seed {}, {} commits, {} refused at COMMIT, {} in doubt of which {} happened; errors {}; \
-             {} definitions; the slowest return of a node {:.1} s",
+             {} definitions",
             lab.first_seed(),
             self.acknowledged(),
             of(|writer| writer.ledger.refused),
             of(|writer| writer.ledger.in_doubt),
             of(|writer| writer.ledger.happened),
             errors.join(", "),
-            self.definer.done.values().sum::<u64>(),
-            slowest.as_secs_f64()
+            self.definer.done.values().sum::<u64>()
         )
     }
 }
@@ -178,7 +183,7 @@ fn run_round(
         let mut done = Vec::new();
         for disturbance in plan {
             sleep(Duration::from_millis(random.random_range(300..1200)));
-            done.push(disturbance.make(cluster, random)?);
+            done.push(disturbance.make(cluster, &scene, random)?);
         }
         sleep(Duration::from_millis(random.random_range(200..800)));
         Ok(done)

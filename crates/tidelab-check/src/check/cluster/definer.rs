@@ -33,6 +33,7 @@ impl Definer {
             let Some(mut session) = session_of(&scene.sockets[node], scene) else { return };
             for _ in 0..random.random_range(1..=4) {
                 rest(scene, &mut random, REST);
+                let _one = scene.no_definitions();
                 if scene.is_over() {
                     return;
                 }

@@ -11,6 +11,7 @@ use tidelab_server::error::Result;
 use super::super::must;
 use super::node::Start;
 use super::nodes::{Cluster, NODES};
+use super::writer::Scene;
 
 /// A disturbance; each is over when all nodes are in the cluster again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,35 +51,39 @@ impl Disturbance {
     }
 
     /// Makes it, and waits for the return of all nodes. Returns a text for the progress.
-    pub(super) fn make(self, cluster: &mut Cluster<'_>, random: &mut StdRng) -> Result<String> {
+    pub(super) fn make(
+        self,
+        cluster: &mut Cluster<'_>,
+        scene: &Scene,
+        random: &mut StdRng,
+    ) -> Result<String> {
         let number = random.random_range(0..NODES);
         let name = cluster.nodes[number].name();
         let text = match self {
             Disturbance::Kill => {
                 cluster.nodes[number].server.crash()?;
                 away(cluster, random);
-                let took = cluster.bring_back(number, &Start::Join, random)?;
-                format!("{name} killed, back in {:.1} s", took.as_secs_f64())
+                format!("{name} killed, {}", cluster.bring_back(number, random)?)
             }
             Disturbance::KillTwice => {
                 cluster.nodes[number].server.crash()?;
                 away(cluster, random);
                 let delay = Duration::from_millis(random.random_range(100..2500));
-                let position = cluster.nodes[number].recover(cluster.place.lab)?;
-                let (place, node) = (&cluster.place, &mut cluster.nodes[number]);
-                node.crash_while_starting(place, Some(&position), delay, random)?;
-                let took = cluster.bring_back(number, &Start::Join, random)?;
-                format!(
-                    "{name} killed, and again {} ms after its start, back in {:.1} s",
-                    delay.as_millis(),
-                    took.as_secs_f64()
-                )
+                // One within a definition would ask for a state.
+                let mut again = String::new();
+                if !cluster.nodes[number].lost_its_state()? {
+                    let position = cluster.nodes[number].recover(cluster.place.lab)?;
+                    let (place, node) = (&cluster.place, &mut cluster.nodes[number]);
+                    node.crash_while_starting(place, Some(&position), delay, random)?;
+                    again = format!(", and again {} ms after its start", delay.as_millis());
+                }
+                format!("{name} killed{again}, {}", cluster.bring_back(number, random)?)
             }
             Disturbance::Restart => {
                 cluster.nodes[number].shut_down()?;
                 away(cluster, random);
                 if random.random_bool(0.5) {
-                    cluster.bring_back(number, &Start::Join, random)?;
+                    cluster.bring_back(number, random)?;
                 } else {
                     cluster.start_at(number, &Start::Join, None, random)?;
                 }
@@ -96,7 +101,7 @@ impl Disturbance {
                 cut_off(cluster, number, time)?;
                 format!("{name} cut off for {} ms", time.as_millis())
             }
-            Disturbance::KillAll => kill_all(cluster, random)?,
+            Disturbance::KillAll => kill_all(cluster, scene, random)?,
         };
         cluster.await_synced()?;
         Ok(text)
@@ -127,24 +132,30 @@ fn cut_off(cluster: &Cluster<'_>, number: usize, time: Duration) -> Result<()> {
     isolate(0)
 }
 
-/// Each node has what it answered: InnoDB's log must be written for it.
-fn kill_all(cluster: &mut Cluster<'_>, random: &mut StdRng) -> Result<String> {
+/// Each node has what it answered: InnoDB's log must be written for it. No definition is under way, as the provider takes
+/// no node's state for the cluster's that was killed within one.
+fn kill_all(cluster: &mut Cluster<'_>, scene: &Scene, random: &mut StdRng) -> Result<String> {
+    let _none = scene.no_definitions();
+    // Those that others have answered end meanwhile, and InnoDB writes once a second what earlier commits left.
     if cluster.place.flushes_late() {
         for node in &cluster.nodes {
             let set = "SET GLOBAL innodb_flush_log_at_trx_commit = 2";
             must(set, node.detached_session().and_then(|mut session| session.run(set)))?;
         }
-        // InnoDB writes what earlier commits left once a second.
-        sleep(Duration::from_millis(1500));
     }
+    sleep(Duration::from_millis(1500));
     let first = random.random_range(0..NODES);
     for number in 0..NODES {
         cluster.nodes[(first + number) % NODES].server.crash()?;
         sleep(Duration::from_millis(random.random_range(0..15)));
     }
-    let how = match random.random_bool(0.5) {
-        true => cluster.make_anew(random)?,
-        false => cluster.find_again(random)?,
+    let mut all_have_state = true;
+    for node in &cluster.nodes {
+        all_have_state &= !node.lost_its_state()?;
+    }
+    let how = match random.random_bool(0.5) && all_have_state {
+        true => cluster.find_again(random)?,
+        false => cluster.make_anew(random)?,
     };
     Ok(format!("all killed, {how}"))
 }

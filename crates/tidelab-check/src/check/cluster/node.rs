@@ -30,6 +30,8 @@ const DOWN_WITHIN: Duration = Duration::from_secs(60);
 /// comes back.
 const FIRST_PORT: u16 = 21_000;
 const PORTS: u16 = 9_000;
+/// The provider's file.
+const SAVED_STATE: &str = "data/grastate.dat";
 /// Patience of a node with silent others: short, for rounds to be short.
 const GROUP: &str = "evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT4S;evs.inactive_check_period=PT0.3S;\
     evs.keepalive_period=PT0.3S;evs.install_timeout=PT4S;evs.join_retrans_period=PT0.3S;gcache.size=64M";
@@ -300,7 +302,14 @@ impl Node {
         random: &mut StdRng,
     ) -> Result<Duration> {
         let settings = self.settings_at(place, start, position, random);
-        self.server.restart(&settings, place.lab.interrupt)
+        let took = self.server.restart(&settings, place.lab.interrupt)?;
+        if took > BACK_WITHIN {
+            let (what, seconds) = (self.name(), took.as_secs_f64());
+            let message =
+                format!("answered {seconds:.0} s after its start, the limit is {} s", BACK_WITHIN.as_secs());
+            return Err(Error::Load { what, message });
+        }
+        Ok(took)
     }
 
     /// Starts it and kills it after the delay.
@@ -346,11 +355,38 @@ impl Node {
             .map_err(|errno| io_error("cannot signal", self.server.directory())(errno.into()))
     }
 
+    /// True for a node that was killed within a definition: the provider takes none of its data for the cluster's.
+    pub(super) fn lost_its_state(&self) -> Result<bool> {
+        Ok(self.saved_state()?.contains("00000000-0000-0000-0000-000000000000"))
+    }
+
+    fn saved_state(&self) -> Result<String> {
+        let path = self.directory().join(SAVED_STATE);
+        fs::read_to_string(&path).map_err(io_error("cannot read", &path))
+    }
+
+    /// Takes the data of another one; both have ended.
+    pub(super) fn copy_from(&self, donor: &Node) -> Result<()> {
+        for folder in ["data", "tidesdb_data"] {
+            let (from, to) = (donor.directory().join(folder), self.directory().join(folder));
+            fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
+            let mut copy = Command::new("cp");
+            copy.args(["-a", "--reflink=auto", "--sparse=always"]).arg(&from).arg(&to);
+            let status = copy.status().map_err(io_error("cannot run cp on", &from))?;
+            if !status.success() {
+                return Err(Error::Load {
+                    what: format!("cp {}", from.display()),
+                    message: status.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Lets it make a cluster, though it may not have been the last one of the old.
     pub(super) fn permit_new_cluster(&self) -> Result<()> {
-        let path = self.server.directory().join("data/grastate.dat");
-        let text = fs::read_to_string(&path).map_err(io_error("cannot read", &path))?;
-        fs::write(&path, text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1"))
+        let path = self.directory().join(SAVED_STATE);
+        fs::write(&path, self.saved_state()?.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1"))
             .map_err(io_error("cannot write", &path))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ pub(super) struct Scene {
     /// The nodes' sockets.
     pub(super) sockets: Vec<PathBuf>,
     is_over: AtomicBool,
+    definitions: Mutex<()>,
 }
 
 /// Ends the clients when it goes.
@@ -39,11 +41,16 @@ impl Drop for Ends<'_> {
 
 impl Scene {
     pub(super) fn new(sockets: Vec<PathBuf>) -> Scene {
-        Scene { sockets, is_over: AtomicBool::new(false) }
+        Scene { sockets, is_over: AtomicBool::new(false), definitions: Mutex::new(()) }
     }
 
     pub(super) fn ends(&self) -> Ends<'_> {
         Ends(self)
+    }
+
+    /// While it is held, no definition is sent.
+    pub(super) fn no_definitions(&self) -> MutexGuard<'_, ()> {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_over(&self) -> bool {
