@@ -237,6 +237,8 @@ test-report: setup ## the report's pages in a browser; pictures of them in build
 	TIDELAB_SAMPLES=$(REPORT_SAMPLES) cargo test --workspace --test report
 	@node scripts/test/report-browser.mjs $(REPORT_SAMPLES) $(BUILD)/report-screenshots
 
+# The provider of the check `cluster`, where that is among the checks.
+WITH_GALERA = $(if $(if $(CHECKS),$(filter cluster,$(CHECKS)),all),WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && )
 # The program as `cargo test` builds it: `cargo run` has other features, and builds all crates again.
 CHECK_SERVER = cargo test --workspace --test report --no-run && $${CARGO_TARGET_DIR:-target}/debug/tidelab check \
   --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/check
@@ -262,13 +264,13 @@ test-upgrade: ## tables and a transaction of a 10.11 server, opened in place by 
 	@$(call say,going from MariaDB 10.11 to 11.8 (both set up and built; a minute after that))
 	@scripts/test/upgrade.sh $(BUILD)/upgrade
 
-test-server: plugin ## servers under kills and in memory cgroups, lost-update and index-read checks; four minutes
-	@$(call say,checking servers under kills and faults (the laboratory's build and four minutes))
-	$(CHECK_SERVER) --short
+test-server: plugin ## servers under kills and in memory cgroups, lost-update and index-read checks, a Galera cluster; five minutes
+	@$(call say,checking servers under kills and faults (the laboratory's build and five minutes))
+	$(WITH_GALERA)$(CHECK_SERVER) --short
 
 check-server: plugin ## the same in full: [CHECKS=names] [ROUNDS=kills] [SEED=n] [SECONDS_EACH=n] [COMMITS=n] [ROWS=n] [STATEMENTS=n] [PART=text]
 	@$(call say,checking servers in full (minutes for each check; an hour for all))
-	$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) \
+	$(WITH_GALERA)$(CHECK_SERVER) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(ROWS),--rows $(ROWS)) $(if $(STATEMENTS),--statements $(STATEMENTS)) \
 	  $(if $(PART),--part "$(PART)") $(CHECKS)
 

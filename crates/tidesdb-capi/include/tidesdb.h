@@ -584,6 +584,8 @@ int tidesdb_prepared_list(tidesdb_db *db, int (*visit)(void *context, tidesdb_sl
 int tidesdb_prepared_changes(tidesdb_family *family, const uint8_t *xid, size_t xid_size);
 /* TIDESDB_NOT_FOUND for an unknown xid. Durable before the answer, in every mode. */
 int tidesdb_commit_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
+/* The same; the commit has this position, as by tidesdb_txn_set_position(). */
+int tidesdb_commit_by_xid_at(tidesdb_db *db, const uint8_t *xid, size_t xid_size, const tidesdb_position *position);
 int tidesdb_rollback_by_xid(tidesdb_db *db, const uint8_t *xid, size_t xid_size);
 
 /* Calls `done(cookie, TIDESDB_OK)` once everything that is ordered now is durable, or with another status when

@@ -7,7 +7,7 @@ use tidesdb::internal::format::{ClusterPosition, Gtid};
 use crate::error::{guard, guard_shared, OK};
 use crate::handles::{DbHandle, TxnHandle};
 use crate::txn::transaction;
-use crate::{answer, given, NOT_FOUND};
+use crate::{answer, bytes, given, NOT_FOUND};
 
 /// `tidesdb_position`.
 #[repr(C)]
@@ -74,5 +74,20 @@ pub unsafe extern "C" fn tidesdb_set_position(db: *mut DbHandle, position: *cons
         let (handle, position) = unsafe { (given(db)?, given(position)?) };
         handle.db.set_position(&position.into())?;
         Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn tidesdb_commit_by_xid_at(
+    db: *mut DbHandle,
+    xid: *const u8,
+    xid_size: usize,
+    position: *const PositionC,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (handle, xid, position) = unsafe { (given(db)?, bytes(xid, xid_size), given(position)?) };
+        Ok(if handle.db.commit_by_xid_at(xid, &position.into())? { OK } else { NOT_FOUND })
     })
 }

@@ -1966,6 +1966,18 @@ static void positions(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_set_position(txn, &position));
   OK(tidesdb_txn_finish(txn, 0));
   tidesdb_txn_free(txn);
+  /* One that others decide. */
+  txn = begin_txn(db);
+  OK(put(txn, family, "l", "v"));
+  OK(tidesdb_txn_prepare(txn, (const uint8_t *)"y", 1));
+  tidesdb_txn_free(txn);
+  position.number = 17;
+  position.has_gtid = 0;
+  IS(TIDESDB_NOT_FOUND, tidesdb_commit_by_xid_at(db, (const uint8_t *)"z", 1, &position));
+  IS(TIDESDB_INVALID, tidesdb_commit_by_xid_at(db, (const uint8_t *)"y", 1, NULL));
+  position_is(db, INT64_MAX, 1);
+  OK(tidesdb_commit_by_xid_at(db, (const uint8_t *)"y", 1, &position));
+  position_is(db, 17, 0);
   tidesdb_family_close(family);
   IS(TIDESDB_INVALID, tidesdb_get_position(db, NULL));
   IS(TIDESDB_INVALID, tidesdb_get_position(NULL, &position));
@@ -1973,7 +1985,7 @@ static void positions(void) {
   IS(TIDESDB_INVALID, tidesdb_txn_set_position(NULL, &position));
   OK(tidesdb_close(db));
   OK(tidesdb_open(path, &options, &db));
-  position_is(db, INT64_MAX, 1);
+  position_is(db, 17, 0);
   OK(tidesdb_close(db));
 }
 

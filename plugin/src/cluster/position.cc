@@ -241,6 +241,13 @@ bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   return true;
 }
 
+int commit_decided(const XID &xid, const EncodedXid &encoded) {
+  tidesdb_position of_xid, own;
+  if (takes_part() && defined_in(&xid, &of_xid) && !(own_position(&own) && !is_behind(own, of_xid)))
+    return tidesdb_commit_by_xid_at(plugin.db, encoded.bytes, encoded.size, &of_xid);
+  return tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size);
+}
+
 void decide_prepared(std::vector<XID> *prepared) {
   if (!takes_part()) return;
   stand_around_innodb();

@@ -24,6 +24,8 @@
 #include "key/sql_headers.h"
 #include "tidesdb.h"
 
+#include "txn/xid.h"
+
 namespace tidesdb::cluster {
 
 /* Once all engines have started: stands around InnoDB's functions by which the server asks for the position
@@ -54,6 +56,10 @@ bool needs_no_synced_prepare(const THD *thd);
 /* Gives a transaction its position, before its place in the log is fixed. `alone`: no other engine has
    changes in it. Returns whether it has one. */
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone);
+
+/* Commits a prepared transaction as the binary log decided, with its position where it has one: else the node
+   would get it from the others a second time. A status of the engine. */
+int commit_decided(const XID &xid, const EncodedXid &encoded);
 
 /* Decides transactions that are prepared, and takes them out of the list. */
 void decide_prepared(std::vector<XID> *prepared);

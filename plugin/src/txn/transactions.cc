@@ -153,7 +153,7 @@ int commit_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
   note_decision(encoded.bytes, encoded.size);
-  const int status = tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size);
+  const int status = cluster::commit_decided(*xid, encoded);
   if (status == TIDESDB_OK) ChangedTables::commit_prepared(encoded.bytes, encoded.size);
   return xa_answer(status, "commit of a prepared transaction");
 }

@@ -8,6 +8,7 @@
 mod accounts;
 pub mod backup;
 mod binary_log;
+pub mod cluster;
 pub mod commits;
 pub mod counters;
 pub mod crash;
@@ -93,6 +94,8 @@ pub enum Check {
     Faults,
     /// Unsynced changes are taken back after a kill: every acknowledged transaction is there.
     PowerCut,
+    /// Three nodes of a Galera cluster with writers on each, killed, stopped and cut off: equal, and nothing is lost.
+    Cluster,
     /// Data of a later version of the plugin are refused by name.
     Formats,
     /// CHECK TABLE finds an index out of step with its table.
@@ -111,7 +114,7 @@ pub enum Check {
 
 impl Check {
     /// All, in running order.
-    pub const ALL: [Check; 25] = [
+    pub const ALL: [Check; 26] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -130,6 +133,7 @@ impl Check {
         Check::Damage,
         Check::Faults,
         Check::PowerCut,
+        Check::Cluster,
         Check::Formats,
         Check::Entries,
         Check::Iibench,
@@ -160,6 +164,7 @@ impl Check {
             Check::Damage => "damage",
             Check::Faults => "faults",
             Check::PowerCut => "powercut",
+            Check::Cluster => "cluster",
             Check::Formats => "formats",
             Check::Entries => "entries",
             Check::Iibench => "iibench",
@@ -190,6 +195,7 @@ impl Check {
             Check::Damage => damage::run(lab),
             Check::Faults => faults::run(lab),
             Check::PowerCut => powercut::run(lab),
+            Check::Cluster => cluster::run(lab),
             Check::Formats => formats::run(lab),
             Check::Entries => entries::run(lab),
             Check::Iibench => iibench::run(lab),
@@ -225,8 +231,8 @@ pub struct Lab<'a> {
     pub interrupt: &'a Interrupt,
     /// The short form, to run between two commits.
     pub short: bool,
-    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults` and
-    /// `powercut`; none: the form's own.
+    /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults`,
+    /// `powercut` and `cluster`; none: the form's own.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: the form's own.
     pub seconds: Option<u64>,
@@ -271,6 +277,7 @@ impl Lab<'_> {
     fn start_in(&self, directory: &Path, engine: Engine, settings: &[Setting]) -> Result<Server> {
         Server::start(
             &Wanted {
+                environment: &[],
                 allocator: None,
                 groups: &[],
                 prefix: self.prefix,

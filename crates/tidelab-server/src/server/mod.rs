@@ -154,7 +154,7 @@ impl Server {
             socket_outside,
             allocator: wanted.allocator,
             groups: wanted.groups.to_vec(),
-            environment: Vec::new(),
+            environment: wanted.environment.to_vec(),
         };
         let engines = wanted.engines.to_vec();
         let child = home.launch(&engines, wanted.settings)?;

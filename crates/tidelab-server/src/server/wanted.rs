@@ -25,6 +25,8 @@ pub struct Wanted<'a> {
     pub allocator: Option<Allocator>,
     /// The groups to join before its first page, by their `cgroup.procs`.
     pub groups: &'a [PathBuf],
+    /// Variables of the process, in addition to the laboratory's own.
+    pub environment: &'a [(&'static str, PathBuf)],
 }
 
 /// The contents of a server's data directory at its start.

@@ -133,6 +133,7 @@ pub(super) fn run(options: &Options, kind: &Kind) -> Result<bool> {
 
     let settings = settings::comparison(&design.engines, options.cache, design.load.threads + 20);
     let wanted = Wanted {
+        environment: &[],
         allocator: None,
         groups: &[],
         prefix,

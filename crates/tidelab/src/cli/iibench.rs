@@ -101,6 +101,7 @@ fn start(
     let clients = tasks.iter().map(|task| task.writers.threads + task.queries.threads).max().unwrap_or(0);
     let settings = settings::of_server(&engines, options.cache, clients + 20);
     let wanted = Wanted {
+        environment: &[],
         allocator: None,
         groups: &[],
         prefix,

@@ -94,6 +94,7 @@ pub fn measure(
     let mut settings = settings::comparison(&[Engine::InnoDb], 64, effort.threads + 20);
     settings.push(setting("max_heap_table_size", "1G"));
     let wanted = Wanted {
+        environment: &[],
         allocator: None,
         groups: &[],
         prefix,

@@ -47,6 +47,7 @@ impl Paths<'_> {
         groups: &[PathBuf],
     ) -> Result<Server> {
         let wanted = Wanted {
+            environment: &[],
             allocator: None,
             groups,
             prefix: self.prefix,

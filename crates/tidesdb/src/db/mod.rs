@@ -291,6 +291,14 @@ impl Db {
         self.transactions.decide(xid, true)
     }
 
+    /// The same; the commit has this position in a cluster's order.
+    ///
+    /// # Errors
+    /// As [`Db::set_position`].
+    pub fn commit_by_xid_at(&self, xid: &[u8], position: &ClusterPosition) -> Result<bool> {
+        self.transactions.decide_at(xid, true, Some(position))
+    }
+
     /// Rolls back a detached XA transaction, durably; false if none has this xid.
     pub fn rollback_by_xid(&self, xid: &[u8]) -> Result<bool> {
         self.transactions.decide(xid, false)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::format::cluster_position::ClusterPosition;
 use crate::lock::{AdvisoryLock, LockOwner, Mode, Policy, TableMode};
 use crate::mutant::{self, Mutant};
 use crate::options::LogLevel;
@@ -133,13 +134,26 @@ impl Transactions {
     /// Commits or rolls back a detached transaction, durably in every mode; false if none has this
     /// xid. After an error the transaction is still there.
     pub(crate) fn decide(&self, xid: &[u8], commit: bool) -> Result<bool> {
+        self.decide_at(xid, commit, None)
+    }
+
+    /// The same; a commit's record gets the position in a cluster's order.
+    pub(crate) fn decide_at(
+        &self,
+        xid: &[u8],
+        commit: bool,
+        position: Option<&ClusterPosition>,
+    ) -> Result<bool> {
+        if position.is_some() {
+            self.store.check_positions()?;
+        }
         let Some(detached) = self.detached.lock().remove(xid) else { return Ok(false) };
         let bytes = detached.xa_prepared.batch.body().len() as u64;
         self.store.stats.batch_bytes.fetch_sub(bytes, Relaxed);
         self.store.stats.undecided_bytes.fetch_sub(bytes, Relaxed);
         let result = if commit {
             self.resume(&detached.xa_prepared).and_then(|mut prepared| {
-                self.order(&mut prepared);
+                self.order_at(&mut prepared, position.map(|position| Box::new(*position)));
                 self.finish(prepared, false)
             })
         } else {

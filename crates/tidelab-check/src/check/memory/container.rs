@@ -74,6 +74,7 @@ impl<'a> Container<'a> {
         }
         Server::start(
             &Wanted {
+                environment: &[],
                 prefix: &self.folder.join("prefix"),
                 engines,
                 plugin: Some(&plugin),

@@ -162,6 +162,7 @@ impl<'a> Experiment<'a> {
         let directory = self.place.directory.join("server");
         let none = Vec::new();
         let wanted = Wanted {
+            environment: &[],
             prefix: self.place.prefix,
             engines: &[engine],
             plugin: Some(self.place.plugin),

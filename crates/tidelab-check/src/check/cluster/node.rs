@@ -1,0 +1,438 @@
+//! A node: a server with a provider, its ports, and its ways to end and to come back.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use mysql::{Conn, OptsBuilder};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+use rand::rngs::StdRng;
+use rand::RngExt;
+use tidelab_server::error::{io_error, Error, Result};
+use tidelab_server::server::engine::Engine;
+use tidelab_server::server::release::{Installation, Version};
+use tidelab_server::server::settings::{self, setting, Setting};
+use tidelab_server::server::{program, Data, Server, Wanted};
+
+use super::super::session::{Failure, Session};
+use super::super::{must, Lab};
+use super::transfer;
+
+/// A node is in the cluster again after this time, on a busy machine too.
+const BACK_WITHIN: Duration = Duration::from_secs(60);
+/// A shutdown takes no longer.
+const DOWN_WITHIN: Duration = Duration::from_secs(60);
+/// The first port to try: below those that the system gives to connections, else one of them might have it when a node
+/// comes back.
+const FIRST_PORT: u16 = 21_000;
+const PORTS: u16 = 9_000;
+/// The provider's file.
+const SAVED_STATE: &str = "data/grastate.dat";
+/// Patience of a node with silent others: short, for rounds to be short.
+const GROUP: &str = "evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT4S;evs.inactive_check_period=PT0.3S;\
+    evs.keepalive_period=PT0.3S;evs.install_timeout=PT4S;evs.join_retrans_period=PT0.3S;gcache.size=64M";
+
+/// The provider, by the variable of `make`, or in the place of Debian's package.
+fn provider() -> Result<PathBuf> {
+    let named = std::env::var_os("WSREP_PROVIDER").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = named.unwrap_or_else(|| PathBuf::from("/usr/lib/galera/libgalera_smm.so"));
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(Error::Missing {
+            what: format!("Galera's provider {}", path.display()),
+            remedy: "scripts/setup/packages.sh galera brings it and prints its path, for WSREP_PROVIDER"
+                .to_string(),
+        }),
+    }
+}
+
+/// The ports of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    sql: u16,
+    /// Of the group; that of incremental transfers is the next one.
+    group: u16,
+    incremental: u16,
+}
+
+/// Free ports for so many nodes.
+fn ports(nodes: usize) -> Result<Vec<Ports>> {
+    let start = (std::process::id() % u32::from(PORTS)) as u16;
+    let mut free = (0..PORTS)
+        .map(|n| FIRST_PORT + (start + n) % PORTS)
+        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let mut next = || free.next().ok_or_else(|| Error::Usage("no port of 127.0.0.1 is free".to_string()));
+    (0..nodes).map(|_| Ok(Ports { sql: next()?, group: next()?, incremental: next()? })).collect()
+}
+
+/// The way a node starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// It makes a cluster.
+    New,
+    /// It joins the others.
+    Join,
+}
+
+/// See the module's comment.
+pub(super) struct Node {
+    /// From 0.
+    pub(super) number: usize,
+    pub(super) server: Server,
+    /// The error log's length when the round began.
+    log_from: u64,
+}
+
+/// Everything that a node's settings need.
+pub(super) struct Place<'a> {
+    pub(super) lab: &'a Lab<'a>,
+    provider: PathBuf,
+    ports: Vec<Ports>,
+    environment: Vec<(&'static str, PathBuf)>,
+    /// Values of `innodb_flush_log_at_trx_commit`.
+    flushes: &'static [&'static str],
+}
+
+impl<'a> Place<'a> {
+    /// For so many nodes.
+    pub(super) fn of(lab: &'a Lab<'a>, nodes: usize) -> Result<Place<'a>> {
+        let release = Installation::at(lab.prefix)?.release;
+        // An older InnoDB does not sync its log where a commit of the store waits for it, unless it does always.
+        let flushes: &[&str] = if release.version < Version(11, 0, 0) { &["1"] } else { &["0", "1", "2"] };
+        let environment = transfer::environment(&lab.directory.join("transfers"))?;
+        Ok(Place { lab, provider: provider()?, ports: ports(nodes)?, environment, flushes })
+    }
+
+    /// True if InnoDB's log may lack a commit that was answered.
+    pub(super) fn flushes_late(&self) -> bool {
+        self.flushes.contains(&"0")
+    }
+}
+
+impl Place<'_> {
+    /// The settings of a node; those that may differ from node to node are drawn.
+    fn settings(&self, number: usize, start: &Start, random: &mut StdRng) -> Vec<Setting> {
+        let ports = self.ports[number];
+        // One node has the binary log: always the same, as it decides on transactions after a crash.
+        let mut all = settings::checks(number == 1);
+        let ours = [
+            "tidesdb_unified_memtable_sync_mode",
+            "tidesdb_default_sync_mode",
+            "innodb_flush_log_at_trx_commit",
+            "binlog_format",
+        ];
+        all.retain(|setting| !ours.contains(&&*setting.name));
+        let one_of = |choices: &[&str], random: &mut StdRng| {
+            choices[random.random_range(0..choices.len())].to_string()
+        };
+        let hint = |name: &'static str, value: String| Setting { exact: false, ..setting(name, value) };
+        let others = match start {
+            Start::New => String::new(),
+            Start::Join => {
+                let all: Vec<String> = self.ports.iter().map(|p| format!("127.0.0.1:{}", p.group)).collect();
+                all.join(",")
+            }
+        };
+        all.extend([
+            setting(
+                "tidesdb_unified_memtable_sync_mode",
+                one_of(&["FULL", "FULL", "INTERVAL", "NONE"], random),
+            ),
+            // Else the tables' own mode, the strictest, would count.
+            setting("tidesdb_default_sync_mode", "NONE"),
+            setting("innodb_flush_log_at_trx_commit", one_of(self.flushes, random)),
+            setting("wsrep_slave_threads", one_of(&["1", "2", "4", "8"], random)),
+            setting("tidesdb_cluster", "ON"),
+            setting("binlog_format", "ROW"),
+            hint("log_slave_updates", "ON".to_string()),
+            setting("innodb_autoinc_lock_mode", "2"),
+            // Of TidesDB too: of a deadlock over both engines neither knows.
+            setting("innodb_lock_wait_timeout", "2"),
+            setting("skip_networking", "OFF"),
+            setting("bind_address", "127.0.0.1"),
+            setting("port", ports.sql.to_string()),
+            hint("tidesdb", "FORCE".to_string()),
+            hint("server_id", (number + 1).to_string()),
+            hint("gtid_domain_id", "0".to_string()),
+            setting("wsrep_on", "ON"),
+            // It would make the provider's options read-only, and comes with plugins of its maturity.
+            hint("loose-plugin-wsrep-provider", "OFF".to_string()),
+            setting("wsrep_provider", self.provider.to_string_lossy()),
+            setting("wsrep_cluster_name", "tidelab"),
+            hint("wsrep_cluster_address", format!("gcomm://{others}")),
+            hint("wsrep_node_name", format!("node{}", number + 1)),
+            hint("wsrep_node_address", format!("127.0.0.1:{}", ports.group)),
+            hint("wsrep_node_incoming_address", format!("127.0.0.1:{}", ports.sql)),
+            setting("wsrep_sst_method", transfer::METHOD),
+            hint(
+                "wsrep_provider_options",
+                format!(
+                    "gmcast.listen_addr=tcp://127.0.0.1:{};ist.recv_addr=127.0.0.1:{};{GROUP}",
+                    ports.group, ports.incremental
+                ),
+            ),
+        ]);
+        if *start == Start::New {
+            all.push(hint("wsrep_new_cluster", "ON".to_string()));
+        }
+        all
+    }
+
+    /// Starts a node on these data.
+    pub(super) fn start(
+        &self,
+        number: usize,
+        start: &Start,
+        data: Data<'_>,
+        random: &mut StdRng,
+    ) -> Result<Node> {
+        let settings = self.settings(number, start, random);
+        let server = Server::start(
+            &Wanted {
+                environment: &self.environment,
+                allocator: None,
+                groups: &[],
+                prefix: self.lab.prefix,
+                engines: &[Engine::TidesDb],
+                plugin: Some(self.lab.plugin),
+                directory: &self.lab.directory.join(format!("node{}", number + 1)),
+                data,
+                settings: &settings,
+            },
+            self.lab.interrupt,
+        )?;
+        Ok(Node { number, server, log_from: 0 })
+    }
+}
+
+impl Node {
+    /// Its name in texts.
+    pub(super) fn name(&self) -> String {
+        format!("node {}", self.number + 1)
+    }
+
+    /// A session on it, in the cluster.
+    pub(super) fn session(&self) -> Result<Session> {
+        must(&format!("connect to {}", self.name()), Session::open(self.server.socket()))
+    }
+
+    /// A session for SHOW and SET, in the cluster or not.
+    pub(super) fn detached_session(&self) -> std::result::Result<Session, Failure> {
+        let options = OptsBuilder::new()
+            .socket(Some(self.server.socket().to_string_lossy()))
+            .user(Some("root"))
+            .read_timeout(Some(BACK_WITHIN))
+            // Else the client asks for it, and a detached node refuses to tell.
+            .max_allowed_packet(Some(16 << 20));
+        Ok(Session::over(Conn::new(options)?))
+    }
+
+    /// A status variable of the provider; what went wrong where there is none.
+    fn state(&self, name: &str) -> String {
+        let show = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+        match self.detached_session().and_then(|mut session| session.rows(&show)) {
+            Ok(rows) => rows.concat().pop().unwrap_or_default(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    /// Waits until it is in a cluster of so many nodes and has what they have.
+    pub(super) fn await_synced(&mut self, nodes: usize, lab: &Lab<'_>) -> Result<Duration> {
+        let start = Instant::now();
+        let wanted = [
+            ("wsrep_ready", "ON".to_string()),
+            ("wsrep_cluster_status", "Primary".to_string()),
+            ("wsrep_cluster_size", nodes.to_string()),
+            ("wsrep_local_state_comment", "Synced".to_string()),
+        ];
+        loop {
+            lab.interrupt.check()?;
+            self.server.check_alive()?;
+            let found = wanted.iter().map(|(name, value)| (name, value, self.state(name)));
+            let Some((name, _, found)) = found.into_iter().find(|(_, value, found)| found != *value) else {
+                return Ok(start.elapsed());
+            };
+            if start.elapsed() > BACK_WITHIN {
+                let what = format!(
+                    "{} is not back after {} s: {name} is {found}",
+                    self.name(),
+                    BACK_WITHIN.as_secs()
+                );
+                return Err(Error::Load { what, message: self.log_tail() });
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Asks InnoDB and the store for the position, as the distribution's service does before each start.
+    pub(super) fn recover(&self, lab: &Lab<'_>) -> Result<String> {
+        let log = self.server.directory().join("recover.log");
+        let _ = fs::remove_file(&log);
+        let server = program(lab.prefix, "mariadbd")?;
+        let status = Command::new(&server)
+            .arg(format!("--defaults-file={}", self.server.directory().join("my.cnf").display()))
+            .arg("--wsrep-recover")
+            .arg(format!("--log-error={}", log.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(io_error("cannot run", &server))?;
+        let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
+        let position = text.lines().rev().find_map(|line| line.split_once("Recovered position: "));
+        match position.map(|(_, position)| position.trim().to_string()) {
+            Some(position) if seqno(&position).is_some_and(|n| n >= 0) => Ok(position),
+            other => Err(Error::Load {
+                what: format!("{} does not know its position ({status}): {other:?}", self.name()),
+                message: text,
+            }),
+        }
+    }
+
+    /// Starts it again, at a position or where its own files say. Returns the time until it answers.
+    pub(super) fn restart(
+        &mut self,
+        place: &Place<'_>,
+        start: &Start,
+        position: Option<&str>,
+        random: &mut StdRng,
+    ) -> Result<Duration> {
+        let settings = self.settings_at(place, start, position, random);
+        let took = self.server.restart(&settings, place.lab.interrupt)?;
+        if took > BACK_WITHIN {
+            let (what, seconds) = (self.name(), took.as_secs_f64());
+            let message =
+                format!("answered {seconds:.0} s after its start, the limit is {} s", BACK_WITHIN.as_secs());
+            return Err(Error::Load { what, message });
+        }
+        Ok(took)
+    }
+
+    /// Starts it and kills it after the delay.
+    pub(super) fn crash_while_starting(
+        &mut self,
+        place: &Place<'_>,
+        position: Option<&str>,
+        delay: Duration,
+        random: &mut StdRng,
+    ) -> Result<()> {
+        let settings = self.settings_at(place, &Start::Join, position, random);
+        self.server.crash_while_starting(&settings, delay)
+    }
+
+    fn settings_at(
+        &self,
+        place: &Place<'_>,
+        start: &Start,
+        position: Option<&str>,
+        random: &mut StdRng,
+    ) -> Vec<Setting> {
+        let mut settings = place.settings(self.number, start, random);
+        if let Some(position) = position {
+            settings.push(Setting { exact: false, ..setting("wsrep_start_position", position) });
+        }
+        settings
+    }
+
+    /// Ends it in order, within the limit.
+    pub(super) fn shut_down(&mut self) -> Result<()> {
+        match self.server.shut_down_within(DOWN_WITHIN) {
+            true => Ok(()),
+            false => Err(Error::Load {
+                what: format!("{} did not end within {} s", self.name(), DOWN_WITHIN.as_secs()),
+                message: self.log_tail(),
+            }),
+        }
+    }
+
+    /// Sends a signal to its process.
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        kill(Pid::from_raw(self.server.pid() as i32), signal)
+            .map_err(|errno| io_error("cannot signal", self.server.directory())(errno.into()))
+    }
+
+    /// True for a node that was killed within a definition: the provider takes none of its data for the cluster's.
+    pub(super) fn lost_its_state(&self) -> Result<bool> {
+        Ok(self.saved_state()?.contains("00000000-0000-0000-0000-000000000000"))
+    }
+
+    fn saved_state(&self) -> Result<String> {
+        let path = self.directory().join(SAVED_STATE);
+        fs::read_to_string(&path).map_err(io_error("cannot read", &path))
+    }
+
+    /// Takes the data of another one; both have ended.
+    pub(super) fn copy_from(&self, donor: &Node) -> Result<()> {
+        for folder in ["data", "tidesdb_data"] {
+            let (from, to) = (donor.directory().join(folder), self.directory().join(folder));
+            fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
+            let mut copy = Command::new("cp");
+            copy.args(["-a", "--reflink=auto", "--sparse=always"]).arg(&from).arg(&to);
+            let status = copy.status().map_err(io_error("cannot run cp on", &from))?;
+            if !status.success() {
+                return Err(Error::Load {
+                    what: format!("cp {}", from.display()),
+                    message: status.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets it make a cluster, though it may not have been the last one of the old.
+    pub(super) fn permit_new_cluster(&self) -> Result<()> {
+        let path = self.directory().join(SAVED_STATE);
+        fs::write(&path, self.saved_state()?.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1"))
+            .map_err(io_error("cannot write", &path))
+    }
+
+    /// From here on [`Node::log`] reads.
+    pub(super) fn mark_log(&mut self) {
+        self.log_from = fs::metadata(self.log_path()).map_or(0, |metadata| metadata.len());
+    }
+
+    /// Its error log since the mark.
+    pub(super) fn log(&self) -> String {
+        let bytes = fs::read(self.log_path()).unwrap_or_default();
+        let from = usize::try_from(self.log_from).unwrap_or(0).min(bytes.len());
+        String::from_utf8_lossy(&bytes[from..]).into_owned()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.server.directory().join("error.log")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
+    /// Its directory.
+    pub(super) fn directory(&self) -> &Path {
+        self.server.directory()
+    }
+}
+
+/// The number of a position, `UUID:number` or `UUID:number,GTID`.
+pub(super) fn seqno(position: &str) -> Option<i64> {
+    let (_, rest) = position.split_once(':')?;
+    rest.split(',').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_position() {
+        assert_eq!(seqno("6e1d-01:17"), Some(17));
+        assert_eq!(seqno("6e1d-01:17,0-1-9"), Some(17));
+        assert_eq!(seqno("00000000-0000-0000-0000-000000000000:-1"), Some(-1));
+        assert_eq!(seqno("nothing"), None);
+    }
+}
