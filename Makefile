@@ -62,7 +62,7 @@ SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/my
 
 .PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
   test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-galera-keys test-short test-install test-deb test-suites \
-  test-suites-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
+  test-suites-short test-suites-galera test-suites-galera-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
 
 comma := ,
 # A line for the person who waits: $(call say,text).
@@ -252,6 +252,18 @@ test-suites-short: links ## the quick ones of them, a minute
 	@$(call say,running two of the server's own suites (a minute))
 	@scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites plugin/mysql-test/suites.known \
 	  handler engines/iuds
+
+# Nodes wait more than they work: both engines run at once.
+SUITES_OF_CLUSTERS = WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && \
+  ORACLE=$(ORACLE) scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites-galera plugin/mysql-test/suites.known
+test-suites-galera: links ## the server's own suites of Galera clusters with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern] [ORACLE=last]
+	@$(call say,running the server's own suites of Galera clusters (an hour and a half; SUITES and TESTS choose))
+	@export TESTS="$(TESTS)" && $(SUITES_OF_CLUSTERS) $(or $(SUITES),wsrep galera_3nodes galera)
+
+QUICK_GALERA_TESTS = galera_insert_multi
+test-suites-galera-short: links ## some quick tests of galera, a minute
+	@$(call say,running some tests of the server's own suite galera (a minute))
+	@export TESTS="^($(subst $() $(),|,$(QUICK_GALERA_TESTS)))$$" && $(SUITES_OF_CLUSTERS) galera
 
 # In chroots: as root.
 test-deb: deb ## the packages in chroots of Debian 12 and 13: install, use, upgrade, remove, purge: [SUITES="bookworm trixie"]

@@ -4,6 +4,8 @@
 
 #include "sql_class.h"
 
+#include "wsrep.h"
+
 #include "txn/session.h"
 
 namespace tidesdb::cluster {
@@ -21,10 +23,12 @@ void end_wait_in_innodb(THD *thd, THD *victim) {
 void abort_holder(THD *thd, THD *holder, Session *session) {
   mysql_mutex_lock(&holder->LOCK_thd_kill);
   mysql_mutex_lock(&holder->LOCK_thd_data);
-  if (!wsrep_thd_is_BF(holder, false) && !wsrep_thd_is_aborting(holder) &&
-      (wsrep_thd_bf_abort(thd, holder, true) || !wsrep_on(holder))) {
-    end_wait_in_innodb(thd, holder);
-    session->kill();
+  if (!wsrep_thd_is_BF(holder, false) && !wsrep_thd_is_aborting(holder)) {
+    WSREP_LOG_CONFLICT(thd, holder, TRUE);
+    if (wsrep_thd_bf_abort(thd, holder, true) || !wsrep_on(holder)) {
+      end_wait_in_innodb(thd, holder);
+      session->kill();
+    }
   }
   mysql_mutex_unlock(&holder->LOCK_thd_data);
   mysql_mutex_unlock(&holder->LOCK_thd_kill);
