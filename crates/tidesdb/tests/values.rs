@@ -9,6 +9,8 @@ mod alongside;
 mod collection;
 #[path = "values/parts.rs"]
 mod parts;
+#[path = "values/scans.rs"]
+mod scans;
 #[path = "values/separation.rs"]
 mod separation;
 

@@ -15,6 +15,7 @@
 
 #include "log.h"
 #include "sql_class.h"
+#include "sql_lex.h"
 
 using namespace tidesdb;
 
@@ -31,6 +32,20 @@ bool successor(ByteBuffer *prefix) {
   prefix->truncate(size);
   prefix->data()[size - 1]++;
   return true;
+}
+
+/*
+  Rows that the statement takes of a scan, as its LIMIT says; 0: nobody knows. No promise: a condition may pass over
+  rows, and a sort needs all. Groups read one row here and one there, and of each partition a part is taken.
+*/
+uint16_t rows_by_limit(const TABLE *table) {
+  const TABLE_LIST *named = table->pos_in_table_list;
+  SELECT_LEX *block = named && !table->part_info ? named->select_lex : nullptr;
+  if (!block || block->leaf_tables.elements != 1) return 0;
+  if (block->with_sum_func || block->group_list.elements || (block->options & SELECT_DISTINCT)) return 0;
+  const SELECT_LEX_UNIT *unit = block->master_unit();
+  const ha_rows limit = unit ? unit->lim.get_select_limit() : HA_POS_ERROR;
+  return limit > UINT16_MAX ? 0 : static_cast<uint16_t>(limit);
 }
 
 }  // namespace
@@ -133,6 +148,7 @@ int ha_tidesdb::seek(uchar where, Slice key, size_t prefix) {
   scan_.placed_for_first_parts = rows && scan_.first_parts;
   if (scan_.placed_for_first_parts) mode |= TIDESDB_READ_FIRST_PART;
   seek.mode = static_cast<uint8_t>(mode);
+  seek.batch_hint = rows_by_limit(table);
   scan_.position = Position::CURSOR;
   scan_.prefix_bounded = prefix != 0;
   scan_.passed.clear();

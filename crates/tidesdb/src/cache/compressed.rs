@@ -3,6 +3,9 @@
 //! young), so that a statement that comes back to it decompresses it once. Compare RocksDB's compressed secondary cache.
 //! A copy that is used often gets its block into the cache as well, and such a block has to be used often to stay.
 //!
+//! Values of value files enter it in the same way, but for those just written and those of a longer read: of these a full cache
+//! takes the copy alone.
+//!
 //! Both tiers share shards, hand and budget: a copy's key is its block's with one more bit in the number of the file.
 
 use super::shard;
@@ -46,7 +49,47 @@ pub struct StoredCopy {
     pub priority: CachePriority,
 }
 
+/// How a block enters the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CachedForm {
+    /// As it is, and it stays for as long as it is used.
+    Block,
+    /// As it is, and it has to be used often to stay: its copy would serve.
+    CompressibleBlock,
+    /// As its file has it.
+    Copy,
+}
+
 impl BlockCache {
+    /// The form for a block of `raw_len` bytes, just written or read, of which the file has `stored_len`.
+    pub fn form_of(&self, stored_len: usize, raw_len: usize) -> CachedForm {
+        match pays(stored_len, raw_len) {
+            false => CachedForm::Block,
+            true if self.is_roomy_for(memory_of(raw_len)) => CachedForm::CompressibleBlock,
+            true => CachedForm::Copy,
+        }
+    }
+
+    /// Inserts the block of `file` at `offset` in this form.
+    pub fn insert_as(
+        &self,
+        form: CachedForm,
+        (file, offset): (FileNo, u64),
+        block: BlockRef,
+        priority: CachePriority,
+    ) {
+        match form {
+            CachedForm::Block => {}
+            CachedForm::CompressibleBlock => block.keep_after(KEPT),
+            CachedForm::Copy => {
+                note("cache: copy alone kept");
+                self.insert(file | COPY, offset, block, priority);
+                return;
+            }
+        }
+        self.insert(file, offset, block, priority);
+    }
+
     /// The copy of the block of `file` at `offset`, for a reader with `priority` that missed the block.
     pub fn stored_copy(&self, file: FileNo, offset: u64, priority: CachePriority) -> Option<StoredCopy> {
         let hash = shard::hash(file | COPY, offset);

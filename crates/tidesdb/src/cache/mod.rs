@@ -25,6 +25,7 @@ use crate::memory_gauge::MemoryGauge;
 use crate::sync::note;
 use crate::types::FileNo;
 
+pub use compressed::CachedForm;
 pub use frame::{BlockRef, FrameBuf, FRAME_HEADER};
 pub(crate) use single_flight::{Boarding, SingleFlight};
 

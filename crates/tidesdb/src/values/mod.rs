@@ -6,16 +6,22 @@
 //! - `separation`: long values of entries that a merge or a load moves;
 //! - `writer`: the present file of writers, and the syncs;
 //! - `alongside`: a sync at the same time as the log's;
-//! - here: all files of a store, and reads.
+//! - `read`: reads, and the cache;
+//! - `together`: reads of several values;
+//! - here: all files of a store.
 //!
 //! Guarantees: a value's bytes never change, and its file stays while anybody holds it: a table of any version, a memtable, a
 //! transaction. Data flow: a writer's value goes to a file, its pointer into the transaction's batch; reads come with the
 //! pointer.
 
 mod alongside;
+#[cfg(test)]
+mod cached_test;
 mod collect;
 mod format;
+mod read;
 mod separation;
+mod together;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -23,17 +29,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, BlockRef, CachePriority};
+use crate::cache::BlockCache;
 use crate::error::{Error, Result};
-use crate::format::compression::decompress;
 use crate::format::value_pointer::ValuePointer;
 use crate::io::AlignedBuffer;
-use crate::mutant::{self, Mutant};
-use crate::options::Compression;
 use crate::sync::Mutex;
 use crate::table::TableStore;
 use crate::types::{Entry, FileNo};
-use crate::value::{pointer_of_entry, ReadParts, SeparateValues};
+use crate::value::pointer_of_entry;
 use crate::value_holds::ValueFile;
 
 use self::format::{RecordHeader, RECORD_HEADER};
@@ -42,10 +45,8 @@ use self::writer::{Writer, LARGEST_FILE};
 pub use self::alongside::SyncAlongside;
 pub use self::collect::NeededValues;
 pub use self::separation::{inline_part, MovedValues, NewFiles, Separation};
+pub(crate) use self::together::{FailedValue, ValuesTogether};
 pub use self::writer::{NewValue, WrittenValue};
-
-/// Bytes of the longest value kept in the cache.
-const MOST_CACHED: u64 = 1 << 20;
 
 /// The value files of a store, by number. Shared by all threads.
 pub struct ValueFiles {
@@ -195,74 +196,6 @@ impl ValueFiles {
         Error::corruption(self.store.dir(), 0, "the pointer of an entry to a value file")
     }
 
-    /// The record of a pointer, checked, without its header: the bytes as stored, in `buffer`. The log of the program is not called:
-    /// others may wait for the read.
-    fn record<'b>(
-        &self,
-        pointer: &ValuePointer,
-        buffer: &'b mut AlignedBuffer,
-    ) -> Result<(Compression, &'b [u8])> {
-        let file = self.store.get_untold(pointer.file)?;
-        let len = usize::try_from(pointer.stored_len).map_err(|_| self.no_pointer())? + RECORD_HEADER;
-        let bytes = buffer.read(&*file, pointer.offset, len)?;
-        self.store.note_read(len);
-        let (header, stored) = bytes.split_at(RECORD_HEADER);
-        let compression = RecordHeader::check(header, stored, pointer)
-            .map_err(|what| Error::corruption(self.store.path(pointer.file), pointer.offset, what))?;
-        Ok((compression, stored))
-    }
-
-    /// Unpacks a record into memory of the value's length.
-    fn unpack(
-        &self,
-        pointer: &ValuePointer,
-        compression: Compression,
-        stored: &[u8],
-        raw: &mut [u8],
-    ) -> Result<()> {
-        decompress(compression, stored, raw).map_err(|_| {
-            Error::corruption(
-                self.store.path(pointer.file),
-                pointer.offset,
-                "a value that cannot be decompressed",
-            )
-        })
-    }
-
-    /// Appends the value of a pointer.
-    fn read_rest(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
-        if pointer.raw_len <= MOST_CACHED {
-            let block = self.cached(pointer)?;
-            // A block of the cache has the length that its own reader's pointer said.
-            if block.len() as u64 != pointer.raw_len {
-                return Err(self.no_pointer());
-            }
-            out.extend_from_slice(&block);
-            return Ok(());
-        }
-        let mut buffer = AlignedBuffer::default();
-        let (compression, packed) = self.record(pointer, &mut buffer)?;
-        let start = out.len();
-        out.resize(start + pointer.raw_len as usize, 0);
-        self.unpack(pointer, compression, packed, &mut out[start..])
-    }
-
-    /// The value of a pointer as a block of the cache.
-    fn cached(&self, pointer: &ValuePointer) -> Result<BlockRef> {
-        if let Some(block) = self.cache.get(pointer.file, pointer.offset) {
-            return Ok(block);
-        }
-        let block = self.cache.read(pointer.file, pointer.offset, CachePriority::Low, || {
-            let mut buffer = AlignedBuffer::default();
-            let (compression, stored) = self.record(pointer, &mut buffer)?;
-            let mut frame = self.cache.frame(pointer.raw_len as usize);
-            self.unpack(pointer, compression, stored, &mut frame)?;
-            Ok((frame.freeze(), CachePriority::Low))
-        });
-        self.store.tell_refusal();
-        block
-    }
-
     /// Checks the whole record of a pointer, its key too: what [`ValueFiles::rewrite`] reads.
     ///
     /// Errors: I/O; damage.
@@ -281,37 +214,6 @@ impl ValueFiles {
     /// Checks the value of an entry on disk, if it has one in a value file. Errors as [`ValueFiles::verify`].
     pub fn verify_entry(&self, entry: &Entry<'_>) -> Result<()> {
         pointer_of_entry(entry).map_or(Ok(()), |pointer| self.verify(pointer))
-    }
-
-    /// Checks the value of a pointer in its stored form, on disk.
-    ///
-    /// Errors: I/O; damage, which names file and offset.
-    pub fn verify(&self, pointer: &[u8]) -> Result<()> {
-        let (_, pointer) = ValuePointer::decode(pointer).ok_or_else(|| self.no_pointer())?;
-        let mut buffer = AlignedBuffer::default();
-        let (compression, stored) = self.record(&pointer, &mut buffer)?;
-        self.unpack(&pointer, compression, stored, &mut vec![0; pointer.raw_len as usize])
-    }
-}
-
-impl SeparateValues for ValueFiles {
-    fn read(&self, stored: &[u8], parts: ReadParts, out: &mut Vec<u8>) -> Result<usize> {
-        let (first, place) = ValuePointer::split(stored).ok_or_else(|| self.no_pointer())?;
-        out.extend_from_slice(first);
-        if mutant::is(Mutant::PointerReturned) {
-            out.extend_from_slice(stored);
-            return Ok(0);
-        }
-        let place = if first.is_empty() { &[] } else { place };
-        if place.is_empty() || parts != ReadParts::FirstAndPlace {
-            let rest = ValuePointer::decode(stored).ok_or_else(|| self.no_pointer())?.1;
-            self.read_rest(&rest, out)?;
-        }
-        if parts == ReadParts::Both {
-            return Ok(0);
-        }
-        out.extend_from_slice(place);
-        Ok(place.len())
     }
 }
 

@@ -159,10 +159,11 @@ impl<'a> Separation<'a> {
         }
         let (of, end) = moved.current.as_mut().expect("made above");
         let offset = place_after(*end, len);
-        let pointer = record.write(&*of.file, of.hold.number(), offset)?;
+        let written = record.write(&*of.file, of.hold.number(), offset)?;
         *end = offset + len;
         of.hold.add_taken(len);
         self.files.writer.moved.fetch_add(len, Ordering::Relaxed);
+        let pointer = record.pointer_to(&written.at);
         Ok(WrittenValue { pointer, file: Arc::clone(&of.hold) })
     }
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::format::{place_after, FileHeader, RecordHeader, FILE_HEADER, RECORD_HEADER};
-use super::{ValueFiles, MOST_CACHED};
+use super::read::MOST_CACHED;
+use super::ValueFiles;
 use crate::cache::CachePriority;
 use crate::error::{Error, Result};
 use crate::format::checksum;
@@ -146,22 +147,36 @@ impl<'a> NewRecord<'a> {
         (RECORD_HEADER + self.stored_len as usize + self.key.len()) as u64
     }
 
-    /// Writes the record to its place, and returns the value's pointer in its stored form.
-    pub(super) fn write(&self, file: &dyn File, number: FileNo, offset: u64) -> Result<Vec<u8>> {
+    /// Writes the record to its place.
+    pub(super) fn write(&self, file: &dyn File, number: FileNo, offset: u64) -> Result<Record> {
         let &NewRecord { family, key, stored_len, raw_len, .. } = self;
         let compression = self.packed.compression();
         let key_len = key.len() as u32;
         let header = RecordHeader { stored_len, raw_len, key_len, family, compression, file: number, offset };
         let parts = self.packed.parts();
         let body: Vec<&[u8]> = parts.iter().copied().chain([key]).collect();
-        write_record(file, offset, &header.encode(&body), &body)?;
+        let header = header.encode(&body);
+        write_record(file, offset, &header, &body)?;
         let crc = self.crc();
         let (stored_len, raw_len) = (stored_len.into(), raw_len.into());
-        let mut pointer = Vec::with_capacity(self.first.len() + 32);
-        let at = ValuePointer { file: number, offset, stored_len, raw_len, crc, kept: false };
-        at.encode(self.first, &mut pointer);
-        Ok(pointer)
+        Ok(Record {
+            header,
+            at: ValuePointer { file: number, offset, stored_len, raw_len, crc, kept: false },
+        })
     }
+
+    /// The value's pointer to this place, in its stored form.
+    pub(super) fn pointer_to(&self, at: &ValuePointer) -> Vec<u8> {
+        let mut pointer = Vec::with_capacity(self.first.len() + 32);
+        at.encode(self.first, &mut pointer);
+        pointer
+    }
+}
+
+/// A written record.
+pub(super) struct Record {
+    header: [u8; RECORD_HEADER],
+    pub(super) at: ValuePointer,
 }
 
 fn write_record(file: &dyn File, offset: u64, header: &[u8], body: &[&[u8]]) -> Result<()> {
@@ -262,19 +277,16 @@ impl ValueFiles {
     ) -> Result<WrittenValue> {
         let record = NewRecord::new(value)?;
         let Place { hold, file, offset, write } = self.reserve(record.len(), begin)?;
-        let pointer = record.write(&*file, hold.number(), offset)?;
+        let written = record.write(&*file, hold.number(), offset)?;
         drop(write);
         self.note_unsynced(hold.number(), file);
         if value.rest.len() as u64 <= MOST_CACHED {
-            let mut frame = self.cache.frame(value.rest.len());
-            let mut rest = &mut frame[..];
-            for piece in value.rest.iter() {
-                let (to, after) = rest.split_at_mut(piece.len());
-                to.copy_from_slice(piece);
-                rest = after;
-            }
-            self.cache.insert(hold.number(), offset, frame.freeze(), priority);
+            let stored = record.packed.parts();
+            let whole: Vec<&[u8]> = [&written.header[..]].into_iter().chain(stored).collect();
+            let value: Vec<&[u8]> = value.rest.iter().collect();
+            self.keep(&written.at, &whole, &value, priority);
         }
+        let pointer = record.pointer_to(&written.at);
         Ok(WrittenValue { pointer, file: hold })
     }
 

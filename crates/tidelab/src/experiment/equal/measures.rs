@@ -34,7 +34,7 @@ use crate::run::server_files::{keep_telemetry, note_status};
 use crate::run::{Cell, CellId, Measured, Paths, Run};
 
 /// The script of random keys.
-const SCRIPT: &str = include_str!("../../../lua/keys.lua");
+pub(super) const SCRIPT: &str = include_str!("../../../lua/keys.lua");
 /// The table of the insert benchmark.
 const TABLE: &str = "purchases_index";
 

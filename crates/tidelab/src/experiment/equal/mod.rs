@@ -12,6 +12,8 @@
 mod figures;
 mod images;
 mod measures;
+#[cfg(test)]
+mod script_test;
 
 use std::collections::BTreeMap;
 

@@ -4,16 +4,17 @@
 use std::cmp::Ordering;
 
 use super::position::Edge;
-use super::row_batch::{Span, BATCH_BYTES};
+use super::row_batch::Span;
 use super::{Cursor, CursorState, Next};
 use crate::cache::work;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
 use crate::mutant::{self, Mutant};
+use crate::sync::note;
 use crate::txn::transaction::{ReadMode, Transaction};
 use crate::types::{Entry, Seq};
-use crate::value::resolve;
-use crate::values::ValueFiles;
+use crate::value::{resolve, SeparateValues};
+use crate::values::{FailedValue, ValuesTogether};
 
 /// The transaction's own latest change of a key.
 #[derive(Clone, Copy)]
@@ -33,11 +34,13 @@ impl OwnChange<'_> {
 }
 
 impl Cursor {
-    /// Copies the next key and its value, own or committed, after the batch's bytes. `None` at the end.
+    /// Copies the next key and its value, own or committed, after the batch's bytes. `None` at the end. Of a key past the end
+    /// no value is read. `values` has, or fetches later, those that are outside of their entries.
     pub(super) fn copy_next(
         &mut self,
         txn: &Transaction,
         own_changes: bool,
+        values: &impl SeparateValues,
     ) -> Result<Option<(Next, Span, CursorState, Seq)>> {
         let Some(merge) = &mut self.merged.merge else { return Ok(None) };
         let family = self.family.id();
@@ -75,11 +78,16 @@ impl Cursor {
             Some(own) if matches!(next, Next::Own | Next::Both) => (own.key, own.entry),
             _ => (merge.key(), merge.entry()),
         };
+        if self.bounds.is_past_end(at) {
+            // What follows must place the merge anew: others may have changed what is before the end.
+            self.position.ahead = false;
+            return Ok(None);
+        }
         let bytes = &mut self.batch.bytes;
         let key = bytes.len();
         bytes.extend_from_slice(at);
         let value = bytes.len();
-        let seen = txn.resolve(&entry, self.locks.mode, self.parts, bytes)?;
+        let seen = txn.resolve_from(values, &entry, self.locks.mode, self.parts, bytes)?;
         let (seq, expires) = (entry.seq, entry.kind.has_expiry());
         // The snapshot's version of the key comes next.
         let is_first = self.merged.both_versions && next == Next::Both;
@@ -105,31 +113,31 @@ impl Cursor {
     }
 
     /// Copies live rows without an expiry after the batch's bytes. True: it stopped at a key of another kind,
-    /// or for want of room in the batch.
-    fn copy_live(&mut self, values: &ValueFiles, want: usize) -> Result<bool> {
+    /// or for want of room in the batch, or before a row that cannot be read.
+    fn copy_live(&mut self, values: &impl SeparateValues, want: usize) -> Result<bool> {
         let (bounds, parts) = (&self.bounds, self.parts);
         let Some(merge) = &mut self.merged.merge else { return Ok(false) };
-        let (bytes, spans) = (&mut self.batch.bytes, &mut self.batch.spans);
+        let batch = &mut self.batch;
         let (mut full, mut resolved) = (false, Ok(()));
         merge.walk(&mut |at, entry| {
-            full = spans.len() >= want || bytes.len() >= BATCH_BYTES;
+            full = batch.spans.len() >= want || batch.is_full();
             let expires = entry.kind.has_expiry() && !mutant::is(Mutant::ExpiryUnseenByScan);
             let plain = !entry.kind.is_tombstone() && !expires;
             if full || !plain || bounds.is_past_end(at) {
                 return false;
             }
-            let key = bytes.len();
-            bytes.extend_from_slice(at);
-            let value = bytes.len();
-            let place_len = match resolve(&entry, || 0, values, parts, bytes) {
+            let key = batch.bytes.len();
+            batch.bytes.extend_from_slice(at);
+            let value = batch.bytes.len();
+            let place_len = match resolve(&entry, || 0, values, parts, &mut batch.bytes) {
                 Ok(seen) => seen.place_len,
                 Err(error) => {
                     resolved = Err(error);
                     return false;
                 }
             };
-            let end = bytes.len() - place_len;
-            spans.push(Span { key, value, end, place_len, expiry: 0, is_first: false });
+            let end = batch.bytes.len() - place_len;
+            batch.spans.push(Span { key, value, end, place_len, expiry: 0, is_first: false });
             true
         })?;
         resolved.map(|()| full)
@@ -142,29 +150,73 @@ impl Cursor {
 
     /// Reads the next rows, as many as the batch's present size. False: there are none.
     pub(super) fn fill(&mut self, txn: &mut Transaction) -> Result<bool> {
-        self.batch.clear();
         self.locks.peeked = false;
         let own_changes = self.sees_own_changes(txn);
         if self.gaps.kept || matches!(self.locks.mode, ReadMode::Shared | ReadMode::Exclusive) {
+            self.batch.clear();
             return self.fill_locking(txn, own_changes);
         }
-        let want = self.batch.grow();
+        let want = self.batch.begin();
+        let mut values = std::mem::take(&mut self.batch.values);
+        let filled = match self.copy_rows(txn, own_changes, want, &mut values) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            copied => self.read_values(txn, &mut values).and(copied),
+        };
+        values.clear();
+        self.batch.values = values;
+        self.end_before_failure(filled)?;
+        self.end_deleted_run(txn);
+        Ok(!self.batch.spans.is_empty())
+    }
+
+    /// Reads the values that the rows lack. After an error the batch has the rows before the one that cannot be read.
+    fn read_values(&mut self, txn: &Transaction, values: &mut ValuesTogether) -> Result<()> {
+        values.read(txn.store.versions.values(), &mut self.batch.bytes).map_err(
+            |FailedValue { at, error }| {
+                let row = self.batch.spans.partition_point(|span| span.end <= at);
+                self.batch.end_before(row);
+                error
+            },
+        )
+    }
+
+    /// Ends the batch after its whole rows where the next one cannot be read: the step after them tells why.
+    fn end_before_failure(&mut self, filled: Result<()>) -> Result<()> {
+        match filled {
+            Err(error) if self.batch.spans.is_empty() || matches!(error, Error::Interrupted) => Err(error),
+            Err(_) => {
+                note("cursor: rows before one that cannot be read");
+                self.batch.end_before(self.batch.spans.len());
+                // The merge may have left that row behind.
+                self.position.ahead &= mutant::is(Mutant::RowsLostByFailure);
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Copies the next rows, but for those of their values that are neither in their entries nor in the cache. The merge holds
+    /// the files of these.
+    fn copy_rows(
+        &mut self,
+        txn: &Transaction,
+        own_changes: bool,
+        want: usize,
+        values: &mut ValuesTogether,
+    ) -> Result<()> {
+        let files = txn.store.versions.values();
         let mut steps = 0u32;
         while self.batch.spans.len() < want && !self.batch.is_full() {
             txn.look_for_kill(&mut steps)?;
             if self.position.forward
                 && !own_changes
                 && self.dead.steps == 0
-                && self.copy_live(txn.store.versions.values(), want)?
+                && self.copy_live(&values.cached(files), want)?
             {
                 break;
             }
-            let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else { break };
-            if self.bounds.is_past_end(self.batch.key(span)) {
-                // The merge has left this key behind: what follows must place it anew.
-                self.position.ahead = false;
-                break;
-            }
+            let next = self.copy_next(txn, own_changes, &values.cached(files))?;
+            let Some((next, span, state, seq)) = next else { break };
             if !matches!(state, CursorState::Live) {
                 work::note_passed(1);
             }
@@ -176,14 +228,17 @@ impl Cursor {
                     self.batch.spans.push(span);
                     continue;
                 }
-                CursorState::Deleted if self.may_have_moved(next, seq) => self.place_after(txn, span, seq)?,
+                CursorState::Deleted if self.may_have_moved(next, seq) => {
+                    // Another merge may hold other files.
+                    self.read_values(txn, values)?;
+                    self.place_after(txn, span, seq)?;
+                }
                 CursorState::Deleted => self.pass_dead(txn, next, span, seq)?,
                 // Others may still see it: it is part of no range that is known to be dead.
                 CursorState::Expired => self.end_deleted_run(txn),
             }
             self.batch.bytes.truncate(span.key);
         }
-        self.end_deleted_run(txn);
-        Ok(!self.batch.spans.is_empty())
+        Ok(())
     }
 }

@@ -82,15 +82,11 @@ impl Cursor {
         loop {
             txn.look_for_kill(steps)?;
             self.batch.bytes.clear();
-            let Some((next, span, state, seq)) = self.copy_next(txn, own_changes)? else {
+            let values = &**txn.store.versions.values();
+            let Some((next, span, state, seq)) = self.copy_next(txn, own_changes, values)? else {
                 self.end_deleted_run(txn);
                 return Ok(None);
             };
-            if self.bounds.is_past_end(self.batch.key(span)) {
-                self.end_deleted_run(txn);
-                self.position.ahead = false;
-                return Ok(None);
-            }
             if state == CursorState::Live {
                 self.end_deleted_run(txn);
                 return Ok(Some((next, span, seq)));

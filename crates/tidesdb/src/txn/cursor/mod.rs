@@ -240,7 +240,7 @@ impl Cursor {
     /// Moves to the first row of a scan. `true`: it is the batch's first row.
     pub fn seek(&mut self, txn: &mut Transaction, scan: &Scan<'_>) -> Result<bool> {
         txn.require_active()?;
-        self.batch.spans.clear();
+        self.batch.expect(scan.expect);
         self.locks = RowLocks {
             mode: scan.mode,
             skip_locked: scan.skip_locked,
@@ -256,7 +256,6 @@ impl Cursor {
         self.position.at_key = false;
         self.merged.both_versions = scan.both_versions && scan.mode == ReadMode::Snapshot;
         self.parts = scan.parts;
-        self.batch.expect(scan.expect);
         let seq = txn.read_seq(scan.mode)?;
         txn.check_family(&self.family, seq)?;
         self.ended_snapshots = txn.ended_snapshots();
@@ -310,8 +309,10 @@ impl Cursor {
         self.position.set(self.batch.key(span), edge);
         self.position.again = span.is_first && !turned;
         self.position.forward = forward;
+        // Those after it are read again.
+        self.batch.spans.truncate(position + 1);
         if turned {
-            self.batch.expect(1);
+            self.batch.expect(0);
             self.gaps.covered = Covered::Nothing;
         }
         let stale = self.refresh(txn)?;

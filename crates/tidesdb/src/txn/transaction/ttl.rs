@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::mutant::{self, Mutant};
 use crate::store::ttl_clock::ViewSecond;
 use crate::types::Entry;
-use crate::value::{look, resolve, ReadParts, Seen};
+use crate::value::{look, resolve, ReadParts, Seen, SeparateValues};
 
 /// The seconds of a transaction's views.
 ///
@@ -87,7 +87,20 @@ impl Transaction {
         parts: ReadParts,
         out: &mut Vec<u8>,
     ) -> Result<Seen> {
-        resolve(entry, || self.shown_second(mode), &**self.store.versions.values(), parts, out)
+        self.resolve_from(&**self.store.versions.values(), entry, mode, parts, out)
+    }
+
+    /// The same, where `values` has those that are outside of their entries.
+    #[inline]
+    pub(crate) fn resolve_from(
+        &self,
+        values: &impl SeparateValues,
+        entry: &Entry<'_>,
+        mode: ReadMode,
+        parts: ReadParts,
+        out: &mut Vec<u8>,
+    ) -> Result<Seen> {
+        resolve(entry, || self.shown_second(mode), values, parts, out)
     }
 
     fn shown_second(&self, mode: ReadMode) -> u64 {
