@@ -38,8 +38,9 @@ use super::rounds::{self, Rounds};
 use super::{progress, Check, Lab, Verdict};
 
 const ROUNDS: u32 = 40;
-/// One less than there are kinds of disturbances: it has no time for a node that is killed twice.
-const ROUNDS_SHORT: u32 = 6;
+/// Two less than there are kinds of disturbances: from the short form's seed on, no node is killed twice or cut from power,
+/// which takes longest.
+const ROUNDS_SHORT: u32 = 5;
 /// Writers of each node.
 const WRITERS: usize = 3;
 /// Each node commits at least so many transactions in a round, on average.

@@ -35,13 +35,13 @@ pub(super) enum Disturbance {
 impl Disturbance {
     /// All of them.
     pub(super) const ALL: [Disturbance; 7] = [
-        Disturbance::Kill,
         Disturbance::CutOff,
         Disturbance::KillAll,
         Disturbance::KillTwice,
+        Disturbance::PowerCut,
         Disturbance::Pause,
         Disturbance::Restart,
-        Disturbance::PowerCut,
+        Disturbance::Kill,
     ];
 
     /// A round's, by its seed: the kinds come in turn, in the long form with more of them after it.
