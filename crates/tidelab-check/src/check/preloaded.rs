@@ -61,7 +61,7 @@ impl Library {
         let roots = Roots { store: directory.join("tidesdb_data"), data: directory.join("data") };
         let control = Control::create(&side, record, Some(Duration::from_micros(200)))?;
         let library = preload::build(&directory)?;
-        server.set_environment(preload::environment(&library, &side, &roots));
+        server.add_environment(preload::environment(&library, &side, &roots));
         Ok(Library { control, side, roots })
     }
 

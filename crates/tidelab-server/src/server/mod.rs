@@ -187,7 +187,12 @@ impl Server {
         end_process_within(self.child.id(), limit, || !matches!(self.child.try_wait(), Ok(None)))
     }
 
-    /// Gives the process these variables from the next start on.
+    /// Gives the process these variables as well from the next start on.
+    pub fn add_environment(&mut self, variables: Vec<(&'static str, PathBuf)>) {
+        self.home.environment.extend(variables);
+    }
+
+    /// Gives the process these variables and no others from the next start on.
     pub fn set_environment(&mut self, variables: Vec<(&'static str, PathBuf)>) {
         self.home.environment = variables;
     }

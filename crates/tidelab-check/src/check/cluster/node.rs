@@ -18,9 +18,11 @@ use tidelab_server::server::release::{Installation, Version};
 use tidelab_server::server::settings::{self, setting, Setting};
 use tidelab_server::server::{program, Data, Server, Wanted};
 
+use super::super::preloaded::{self, Library};
 use super::super::session::{Failure, Session};
 use super::super::{must, Lab};
 use super::transfer;
+use crate::preload::{Loss, TakenBack};
 
 /// A node is in the cluster again after this time, on a busy machine too.
 const BACK_WITHIN: Duration = Duration::from_secs(60);
@@ -85,6 +87,8 @@ pub(super) struct Node {
     pub(super) server: Server,
     /// The error log's length when the round began.
     log_from: u64,
+    /// It records changes, to take back unsynced ones, from the next start on.
+    library: Option<Library>,
 }
 
 /// Everything that a node's settings need.
@@ -205,7 +209,7 @@ impl Place<'_> {
             },
             self.lab.interrupt,
         )?;
-        Ok(Node { number, server, log_from: 0 })
+        Ok(Node { number, server, log_from: 0, library: None })
     }
 }
 
@@ -268,13 +272,13 @@ impl Node {
         }
     }
 
-    /// Asks InnoDB and the store for the position, as the distribution's service does before each start.
-    pub(super) fn recover(&self, lab: &Lab<'_>) -> Result<String> {
-        let log = self.server.directory().join("recover.log");
+    /// Asks InnoDB and the store for the position, as the distribution's service does before each start. None: unknown.
+    pub(super) fn recover(&self, lab: &Lab<'_>) -> Result<Option<String>> {
+        let log = self.directory().join("recover.log");
         let _ = fs::remove_file(&log);
         let server = program(lab.prefix, "mariadbd")?;
         let status = Command::new(&server)
-            .arg(format!("--defaults-file={}", self.server.directory().join("my.cnf").display()))
+            .arg(format!("--defaults-file={}", self.directory().join("my.cnf").display()))
             .arg("--wsrep-recover")
             .arg(format!("--log-error={}", log.display()))
             .stdin(Stdio::null())
@@ -283,14 +287,24 @@ impl Node {
             .status()
             .map_err(io_error("cannot run", &server))?;
         let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
-        let position = text.lines().rev().find_map(|line| line.split_once("Recovered position: "));
-        match position.map(|(_, position)| position.trim().to_string()) {
-            Some(position) if seqno(&position).is_some_and(|n| n >= 0) => Ok(position),
-            other => Err(Error::Load {
-                what: format!("{} does not know its position ({status}): {other:?}", self.name()),
-                message: text,
-            }),
+        match text.lines().rev().find_map(|line| line.split_once("Recovered position: ")) {
+            Some((_, position)) => {
+                let position = position.trim().to_string();
+                Ok((seqno(&position) >= Some(0)).then_some(position))
+            }
+            None => {
+                let what = format!("the recovery of {} tells no position ({status})", self.name());
+                Err(Error::Load { what, message: text })
+            }
         }
+    }
+
+    /// The position of a node that was not cut from power: it always knows it.
+    pub(super) fn known_position(&self, lab: &Lab<'_>) -> Result<String> {
+        self.recover(lab)?.ok_or_else(|| Error::Load {
+            what: self.name(),
+            message: "it does not know its position, and only its process had ended".to_string(),
+        })
     }
 
     /// Starts it again, at a position or where its own files say. Returns the time until it answers.
@@ -301,7 +315,10 @@ impl Node {
         position: Option<&str>,
         random: &mut StdRng,
     ) -> Result<Duration> {
-        let settings = self.settings_at(place, start, position, random);
+        let mut settings = self.settings_at(place, start, position, random);
+        if self.library.is_some() {
+            settings.extend(preloaded::settings());
+        }
         let took = self.server.restart(&settings, place.lab.interrupt)?;
         if took > BACK_WITHIN {
             let (what, seconds) = (self.name(), took.as_secs_f64());
@@ -353,6 +370,31 @@ impl Node {
     pub(super) fn signal(&self, signal: Signal) -> Result<()> {
         kill(Pid::from_raw(self.server.pid() as i32), signal)
             .map_err(|errno| io_error("cannot signal", self.server.directory())(errno.into()))
+    }
+
+    /// From the next start on its changes are recorded, and a sync takes up to 1 ms.
+    pub(super) fn record_changes(&mut self, random: &mut StdRng) -> Result<()> {
+        let library = Library::attach(&mut self.server, true)?;
+        library.control.set_sync(Some(Duration::from_micros(random.random_range(0..1000))))?;
+        self.library = Some(library);
+        Ok(())
+    }
+
+    /// SIGKILL, and what no sync covered is lost. The machine's next boot has another number, and no recorder.
+    pub(super) fn cut_power(&mut self, place: &Place<'_>, random: &mut StdRng) -> Result<TakenBack> {
+        self.server.crash()?;
+        let Some(library) = self.library.take() else {
+            return Err(Error::Usage(format!("{} does not record its changes", self.name())));
+        };
+        let loss = Loss::ALL[random.random_range(0..Loss::ALL.len())];
+        let taken = library.cut_power(loss, random)?;
+        self.server.set_environment(place.environment.clone());
+        let end = self.directory().join("tidesdb_data/cluster-end");
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        if fs::read_to_string(&end).is_ok_and(|text| text == boot) {
+            fs::write(&end, "another boot\n").map_err(io_error("cannot write", &end))?;
+        }
+        Ok(taken)
     }
 
     /// True for a node that was killed within a definition: the provider takes none of its data for the cluster's.

@@ -12,7 +12,7 @@ use tidelab_server::server::Data;
 
 use super::super::Lab;
 use super::node::{seqno, Node, Place, Start};
-use super::tables;
+use super::{tables, transfer};
 
 /// The nodes.
 pub(super) const NODES: usize = 3;
@@ -74,12 +74,28 @@ impl<'a> Cluster<'a> {
     /// Starts a node that ended, at the position that its logs tell, and waits for its return. One that was killed within
     /// a definition first takes another's state.
     pub(super) fn bring_back(&mut self, number: usize, random: &mut StdRng) -> Result<String> {
+        self.return_of(number, false, random)
+    }
+
+    /// The same after a power cut: a node that does not know its position takes another's state, too.
+    pub(super) fn bring_back_from_power_cut(&mut self, number: usize, random: &mut StdRng) -> Result<String> {
+        let is_unknown = self.nodes[number].recover(self.place.lab)?.is_none();
+        self.return_of(number, is_unknown, random)
+    }
+
+    fn return_of(&mut self, number: usize, needs_state: bool, random: &mut StdRng) -> Result<String> {
         let began = Instant::now();
         let mut way = String::new();
-        if self.nodes[number].lost_its_state()? {
+        let needs_state = needs_state || self.nodes[number].lost_its_state()?;
+        if needs_state && transfer::BRINGS_STATE {
+            self.states_taken += 1;
+            self.start_at(number, &Start::Join, None, random)?;
+            return Ok("back by a state transfer".to_string());
+        }
+        if needs_state {
             way = format!(" with the state of node {}", self.take_state(number, random)? + 1);
         }
-        let position = self.nodes[number].recover(self.place.lab)?;
+        let position = self.nodes[number].known_position(self.place.lab)?;
         self.start_at(number, &Start::Join, Some(&position), random)?;
         let took = began.elapsed();
         self.slowest = self.slowest.max(took);
@@ -125,7 +141,7 @@ impl<'a> Cluster<'a> {
             if node.lost_its_state()? {
                 continue;
             }
-            let position = node.recover(self.place.lab)?;
+            let position = node.known_position(self.place.lab)?;
             if latest.as_ref().is_none_or(|(_, best)| seqno(best) < seqno(&position)) {
                 latest = Some((number, position));
             }
@@ -152,7 +168,7 @@ impl<'a> Cluster<'a> {
                 .map(|node| {
                     let mut random = StdRng::seed_from_u64(random.random());
                     scope.spawn(move || {
-                        let position = node.recover(place.lab)?;
+                        let position = node.known_position(place.lab)?;
                         node.restart(place, &Start::Join, Some(&position), &mut random)
                     })
                 })
