@@ -257,10 +257,11 @@ test-suites-short: links ## the quick ones of them, a minute
 SUITES_OF_CLUSTERS = WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && \
   ORACLE=$(ORACLE) scripts/test/run-suites.pl $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/suites-galera plugin/mysql-test/suites.known
 test-suites-galera: links ## the server's own suites of Galera clusters with InnoDB and with TidesDB: [SUITES=names] [TESTS=pattern] [ORACLE=last]
-	@$(call say,running the server's own suites of Galera clusters (an hour and a half; SUITES and TESTS choose))
+	@$(call say,running the server's own suites of Galera clusters (an hour; SUITES and TESTS choose))
 	@export TESTS="$(TESTS)" && $(SUITES_OF_CLUSTERS) $(or $(SUITES),wsrep galera_3nodes galera)
 
-QUICK_GALERA_TESTS = galera_insert_multi
+QUICK_GALERA_TESTS = galera_insert_multi galera_bf_abort galera_bf_abort_for_update galera_ctas galera_fk_cascade_update \
+  galera_fk_conflict galera_fk_no_pk galera_nopk_unicode galera_toi_ftwrl galera_unicode_pk galera_virtual_blob unique_key
 test-suites-galera-short: links ## some quick tests of galera, a minute
 	@$(call say,running some tests of the server's own suite galera (a minute))
 	@export TESTS="^($(subst $() $(),|,$(QUICK_GALERA_TESTS)))$$" && $(SUITES_OF_CLUSTERS) galera
