@@ -61,11 +61,12 @@ pub enum CachedForm {
 }
 
 impl BlockCache {
-    /// The form for a block of `raw_len` bytes, just written or read, of which the file has `stored_len`.
-    pub fn form_of(&self, stored_len: usize, raw_len: usize) -> CachedForm {
+    /// The form for a block of `raw_len` bytes, just written or read, of which the file has `stored_len`. `all_fit`: the cache may
+    /// have room for all blocks of its kind.
+    pub fn form_of(&self, stored_len: usize, raw_len: usize, all_fit: bool) -> CachedForm {
         match pays(stored_len, raw_len) {
             false => CachedForm::Block,
-            true if self.is_roomy_for(memory_of(raw_len)) => CachedForm::CompressibleBlock,
+            true if all_fit && self.is_roomy_for(memory_of(raw_len)) => CachedForm::CompressibleBlock,
             true => CachedForm::Copy,
         }
     }
@@ -135,16 +136,30 @@ impl BlockCache {
     /// does one that is hardly compressed, or very large.
     pub fn admit(
         &self,
+        at: (FileNo, u64),
+        stored: &[u8],
+        block: &BlockRef,
+        priority: CachePriority,
+    ) -> CachePriority {
+        self.admit_among(at, stored, block, priority, true)
+    }
+
+    /// The same. Unless `all_fit` a cache with room now will have none soon: a block that enters without a copy would be read
+    /// again.
+    pub fn admit_among(
+        &self,
         (file, offset): (FileNo, u64),
         stored: &[u8],
         block: &BlockRef,
         priority: CachePriority,
+        all_fit: bool,
     ) -> CachePriority {
         if !pays(stored.len(), block.len()) {
             return priority;
         }
         block.keep_after(KEPT);
-        if priority == CachePriority::NoEvict || self.is_roomy_for(block.footprint() + ENTRY_OVERHEAD) {
+        let is_roomy = all_fit && self.is_roomy_for(block.footprint() + ENTRY_OVERHEAD);
+        if priority == CachePriority::NoEvict || is_roomy {
             return priority;
         }
         note("cache: stored copy kept");

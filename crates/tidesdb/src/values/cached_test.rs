@@ -21,13 +21,21 @@ struct Cached {
 
 impl Cached {
     fn new(is_direct: bool) -> Cached {
+        Cached::of(is_direct, 2 << 20)
+    }
+
+    fn with_cache(capacity: usize) -> Cached {
+        Cached::of(true, capacity)
+    }
+
+    fn of(is_direct: bool, capacity: usize) -> Cached {
         let disk = FaultyDisk::new(1);
         disk.shared().create_dir_all(Path::new("/s")).unwrap();
         let tables = TableStore::new(disk.shared(), "/s", 8);
         tables.set_direct(is_direct);
-        let cache = BlockCache::new(2 << 20);
+        let cache = BlockCache::new(capacity);
         let files = ValueFiles::new(tables.value_files(), Arc::clone(&cache));
-        files.set_file_size(1 << 20);
+        files.set_file_size(16 << 20);
         Cached { cache, files }
     }
 
@@ -130,4 +138,26 @@ fn a_damaged_copy_is_dropped_and_the_file_of_values_answers() {
         cached.fill(100);
     }
     assert_eq!(cached.read(&other, &value(2)), 1);
+}
+
+/// What enters as it is while there is room has to be read again once there is none.
+#[test]
+fn a_cache_too_small_for_all_values_has_them_as_their_files_do_from_the_first_on() {
+    for (number, capacity, most) in [(1500u64, 5 << 20, 1.05), (1500, 16 << 20, 1.0)] {
+        let cached = Cached::with_cache(capacity);
+        let value = |n: u64| value(n);
+        let write = |n| cached.write(&value(n), Compression::Lz4, CachePriority::NoEvict);
+        let places: Vec<ValuePointer> = (0..number).map(write).collect();
+        cached.cache.erase_file(places[0].file);
+        let mut requests = 0;
+        for round in 0..3 {
+            for n in 0..number {
+                let n = (n * 7 + round) % number;
+                requests += cached.read(&places[n as usize], &value(n));
+            }
+        }
+        assert!(requests as f64 <= number as f64 * most, "{requests} requests with {capacity} bytes");
+        let copies = places.iter().filter(|at| cached.forms(at).1).count() as u64;
+        assert_eq!(copies, if capacity > 8 << 20 { 0 } else { number });
+    }
 }

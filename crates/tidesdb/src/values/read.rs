@@ -63,7 +63,7 @@ impl ValueFiles {
     pub(super) fn read_rest(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<()> {
         if pointer.raw_len <= MOST_CACHED {
             if !self.read_cached(pointer, out)? {
-                out.extend_from_slice(&*self.load(pointer)?);
+                out.extend_from_slice(&self.load(pointer)?);
             }
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl ValueFiles {
     pub(super) fn read_cached(&self, pointer: &ValuePointer, out: &mut Vec<u8>) -> Result<bool> {
         let &ValuePointer { file, offset, .. } = pointer;
         match self.cache.get(file, offset) {
-            Some(block) => out.extend_from_slice(&*self.of_right_len(pointer, block)?),
+            Some(block) => out.extend_from_slice(&self.of_right_len(pointer, block)?),
             None => return Ok(self.read_copy(pointer, out)),
         }
         Ok(true)
@@ -129,7 +129,10 @@ impl ValueFiles {
     fn admit(&self, pointer: &ValuePointer, record: &[u8], block: &BlockRef) -> CachePriority {
         let priority = CachePriority::Low;
         match self.copy_pays(pointer) {
-            true => self.cache.admit((pointer.file, pointer.offset), record, block, priority),
+            true => {
+                let at = (pointer.file, pointer.offset);
+                self.cache.admit_among(at, record, block, priority, self.all_fit(pointer))
+            }
             false => priority,
         }
     }
@@ -138,6 +141,13 @@ impl ValueFiles {
     /// there.
     fn copy_pays(&self, pointer: &ValuePointer) -> bool {
         pointer.stored_len < pointer.raw_len && self.store.is_direct()
+    }
+
+    /// True if the cache may have room for all values as they are, if others are compressed as this one.
+    fn all_fit(&self, pointer: &ValuePointer) -> bool {
+        let raw =
+            u128::from(self.bytes()) * u128::from(pointer.raw_len) / u128::from(pointer.stored_len.max(1));
+        raw <= self.cache.capacity() as u128
     }
 
     /// Gives a value, just written or read, to the cache. `record` is in pieces, without its key, and so is `value`.
@@ -151,7 +161,7 @@ impl ValueFiles {
         let &ValuePointer { file, offset, raw_len, .. } = pointer;
         let len = |pieces: &[&[u8]]| pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let form = match self.copy_pays(pointer) {
-            true => self.cache.form_of(len(record), raw_len as usize),
+            true => self.cache.form_of(len(record), raw_len as usize, self.all_fit(pointer)),
             false => CachedForm::Block,
         };
         let pieces = if form == CachedForm::Copy { record } else { value };
