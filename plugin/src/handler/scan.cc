@@ -35,8 +35,9 @@ bool successor(ByteBuffer *prefix) {
 }
 
 /*
-  Rows that the statement takes of a scan, as its LIMIT says; 0: nobody knows. No promise: a condition may pass over
-  rows, and a sort needs all. Groups read one row here and one there, and of each partition a part is taken.
+  Rows that the statement takes of a scan, as its LIMIT says; 0: nobody knows. No promise: a condition may
+  pass over rows, and a sort needs all. Groups read one row here and one there, and of each partition a part
+  is taken.
 */
 uint16_t rows_by_limit(const TABLE *table) {
   const TABLE_LIST *named = table->pos_in_table_list;
