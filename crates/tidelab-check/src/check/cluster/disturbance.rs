@@ -28,7 +28,7 @@ pub(super) enum Disturbance {
     Restart,
     /// SIGKILL, and again while it comes back.
     KillTwice,
-    /// SIGKILL, and what no sync covered is lost.
+    /// SIGKILL, with the loss of all unsynced bytes.
     PowerCut,
 }
 
@@ -161,8 +161,8 @@ fn cut_power(
     ))
 }
 
-/// Each node has what it answered: InnoDB's log must be written for it. No definition is under way, as the provider takes
-/// no node's state for the cluster's that was killed within one.
+/// Each node keeps its answered commits: InnoDB's log must be written for it. No definition is under way, as the provider takes
+/// the state of no node killed within one for the cluster's.
 fn kill_all(cluster: &mut Cluster<'_>, scene: &Scene, random: &mut StdRng) -> Result<String> {
     let _none = scene.no_definitions();
     // Those that others have answered end meanwhile, and InnoDB writes once a second what earlier commits left.

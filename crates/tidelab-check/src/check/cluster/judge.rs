@@ -1,4 +1,4 @@
-//! The comparison of the nodes at rest, and the conditions that their tables meet.
+//! The comparison of the nodes at rest, and the conditions of their tables.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,17 +14,17 @@ use super::tables::{name, ENGINES};
 use super::transaction::item_columns;
 use super::writer::Writer;
 
-/// Rows of a difference that are shown, of each side.
+/// Rows shown of a difference, of each side.
 const ROWS_SHOWN: usize = 3;
 
-/// A session that sees what all nodes have answered.
+/// A session with all answered commits of all nodes in sight.
 pub(super) fn session(cluster: &Cluster<'_>, number: usize) -> Result<Session> {
     let mut session = cluster.nodes[number].session()?;
     must("wait for the cluster", session.run("SET SESSION wsrep_sync_wait = 15"))?;
     Ok(session)
 }
 
-/// Every fault of the nodes at rest; `chosen` is the node on which conditions are looked at, once all are equal.
+/// Every fault of the nodes at rest; `chosen` is the node for the look at conditions, once all are equal.
 pub(super) fn look(cluster: &Cluster<'_>, writers: &mut [Writer], chosen: usize) -> Result<Vec<String>> {
     let mut wrong = unequal(cluster)?;
     let mut session = session(cluster, chosen)?;
@@ -59,7 +59,7 @@ fn tokens(session: &mut Session) -> std::result::Result<Found, Failure> {
     Ok(found)
 }
 
-/// The conditions that each transaction keeps.
+/// The conditions kept by each transaction.
 fn conditions(session: &mut Session) -> std::result::Result<Vec<String>, Failure> {
     let mut wrong = Vec::new();
     let twins =
@@ -106,7 +106,7 @@ fn conditions(session: &mut Session) -> std::result::Result<Vec<String>, Failure
     Ok(wrong)
 }
 
-/// Rows of `item` that no writer expects, and those that are missing.
+/// Rows of `item` without a writer, and missing ones.
 fn strange_items(session: &mut Session, writers: &[Writer]) -> std::result::Result<Vec<String>, Failure> {
     let mut wrong = Vec::new();
     let mut expected = Items::new();
@@ -158,13 +158,13 @@ fn row_text(session: &mut Session, table: &str) -> std::result::Result<String, F
     Ok(format!("CONCAT_WS(',', {})", columns.concat().join(", ")))
 }
 
-/// A definition but for the next value of its counter, of which nodes may have used more or less.
+/// A definition but for the next value of its counter: nodes may have used more or less of it.
 fn without_counter(definition: &str) -> String {
     let kept = definition.split(' ').filter(|word| !word.starts_with("AUTO_INCREMENT="));
     kept.collect::<Vec<_>>().join(" ")
 }
 
-/// The tables that are not equal on all nodes.
+/// The tables with differences between nodes.
 fn unequal(cluster: &Cluster<'_>) -> Result<Vec<String>> {
     let mut sessions =
         (0..cluster.nodes.len()).map(|number| session(cluster, number)).collect::<Result<Vec<_>>>()?;
@@ -203,7 +203,7 @@ fn unequal(cluster: &Cluster<'_>) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// The first rows that only one of them has.
+/// The first rows of only one of them.
 fn rows_apart(
     first: &mut Session,
     second: &mut Session,
@@ -223,7 +223,7 @@ fn rows_apart(
     Ok(format!("only the first has {}; only the second has {}", pictures(&only(1)), pictures(&only(-1))))
 }
 
-/// The answers of CHECK TABLE on each node that are not OK.
+/// The answers of CHECK TABLE on each node, but OK.
 fn unsound(cluster: &Cluster<'_>) -> Result<Vec<String>> {
     let found = thread::scope(|scope| {
         let checks: Vec<_> = (0..cluster.nodes.len())
@@ -250,7 +250,7 @@ fn unsound(cluster: &Cluster<'_>) -> Result<Vec<String>> {
     Ok(found?.concat())
 }
 
-/// Empties the tables that grow, and forgets their tokens: comparisons stay short.
+/// Empties the growing tables, and forgets their tokens: comparisons stay short.
 pub(super) fn tidy(cluster: &Cluster<'_>, writers: &mut [Writer]) -> Result<()> {
     let mut session = session(cluster, 0)?;
     for engine in [Engine::TidesDb, Engine::InnoDb] {

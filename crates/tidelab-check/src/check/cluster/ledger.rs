@@ -1,4 +1,4 @@
-//! The outcomes that the writers were told, kept outside of the servers, and their comparison with the tables.
+//! The outcomes told to the writers, kept outside of the servers, and their comparison with the tables.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) type Items = BTreeMap<(Engine, i64), i64>;
 pub(super) struct Ledger {
     /// Of this round, in their order.
     attempts: Vec<Attempt>,
-    /// Of earlier rounds: the tokens that are there.
+    /// Of earlier rounds: the tokens in the tables.
     settled: Vec<i64>,
     /// Its rows after those.
     pub(super) items: Items,
@@ -59,8 +59,8 @@ impl Ledger {
         self.attempts.push(attempt);
     }
 
-    /// Compares with the tables; takes the tokens that it knows out of `found`, and takes over the round's outcomes.
-    /// A refusal is no promise on a node that was cut off from the others: they may have got the transaction before, and
+    /// Compares with the tables; takes its own tokens out of `found`, and takes over the round's outcomes.
+    /// A refusal is no promise on a node cut off from the others: they may have got the transaction before, and
     /// then have it.
     pub(super) fn settle(&mut self, found: &mut Found, was_cut_off: bool) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -97,7 +97,7 @@ impl Ledger {
     }
 }
 
-/// The fault of a token that is so often in the tables.
+/// The fault of a token with so many rows in the tables.
 fn fault(token: i64, counts: [u64; 2], is_acknowledged: bool) -> Option<String> {
     let wanted = ENGINES.map(|engine| u64::from(engines_of(token).contains(&engine)));
     let text = format!("{} times in TidesDB's table and {} in InnoDB's", counts[0], counts[1]);

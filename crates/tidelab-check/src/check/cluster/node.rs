@@ -28,7 +28,7 @@ use crate::preload::{Loss, TakenBack};
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// A shutdown takes no longer.
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
-/// The first port to try: below those that the system gives to connections, else one of them might have it when a node
+/// The first port to try: below the system's own for connections, else one of them might have it when a node
 /// comes back.
 const FIRST_PORT: u16 = 21_000;
 const PORTS: u16 = 9_000;
@@ -91,7 +91,7 @@ pub(super) struct Node {
     library: Option<Library>,
 }
 
-/// Everything that a node's settings need.
+/// Everything for a node's settings.
 pub(super) struct Place<'a> {
     pub(super) lab: &'a Lab<'a>,
     provider: PathBuf,
@@ -111,14 +111,14 @@ impl<'a> Place<'a> {
         Ok(Place { lab, provider: provider()?, ports: ports(nodes)?, environment, flushes })
     }
 
-    /// True if InnoDB's log may lack a commit that was answered.
+    /// True if InnoDB's log may lack an answered commit.
     pub(super) fn flushes_late(&self) -> bool {
         self.flushes.contains(&"0")
     }
 }
 
 impl Place<'_> {
-    /// The settings of a node; those that may differ from node to node are drawn.
+    /// The settings of a node; those free to differ from node to node are drawn.
     fn settings(&self, number: usize, start: &Start, random: &mut StdRng) -> Vec<Setting> {
         let ports = self.ports[number];
         // One node has the binary log: always the same, as it decides on transactions after a crash.
@@ -244,7 +244,7 @@ impl Node {
         }
     }
 
-    /// Waits until it is in a cluster of so many nodes and has what they have.
+    /// Waits until it is in a cluster of so many nodes and has all their commits.
     pub(super) fn await_synced(&mut self, nodes: usize, lab: &Lab<'_>) -> Result<Duration> {
         let start = Instant::now();
         let wanted = [
@@ -299,7 +299,7 @@ impl Node {
         }
     }
 
-    /// The position of a node that was not cut from power: it always knows it.
+    /// The position of a node not cut from power: it always knows it.
     pub(super) fn known_position(&self, lab: &Lab<'_>) -> Result<String> {
         self.recover(lab)?.ok_or_else(|| Error::Load {
             what: self.name(),
@@ -380,7 +380,7 @@ impl Node {
         Ok(())
     }
 
-    /// SIGKILL, and what no sync covered is lost. The machine's next boot has another number, and no recorder.
+    /// SIGKILL, with the loss of all unsynced bytes. The machine's next boot has another number, and no recorder.
     pub(super) fn cut_power(&mut self, place: &Place<'_>, random: &mut StdRng) -> Result<TakenBack> {
         self.server.crash()?;
         let Some(library) = self.library.take() else {
@@ -397,7 +397,7 @@ impl Node {
         Ok(taken)
     }
 
-    /// True for a node that was killed within a definition: the provider takes none of its data for the cluster's.
+    /// True for a node killed within a definition: the provider takes none of its data for the cluster's.
     pub(super) fn lost_its_state(&self) -> Result<bool> {
         Ok(self.saved_state()?.contains("00000000-0000-0000-0000-000000000000"))
     }

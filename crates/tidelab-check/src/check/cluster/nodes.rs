@@ -23,7 +23,7 @@ pub(super) struct Cluster<'a> {
     pub(super) nodes: Vec<Node>,
     /// The longest return of a node so far.
     pub(super) slowest: Duration,
-    /// Nodes that took another's state.
+    /// Nodes with the state of another one.
     pub(super) states_taken: u32,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Starts a node that ended, at the position that its logs tell, and waits for its return. One that was killed within
+    /// Starts a node after its end, at the position of its logs, and waits for its return. One killed within
     /// a definition first takes another's state.
     pub(super) fn bring_back(&mut self, number: usize, random: &mut StdRng) -> Result<String> {
         self.return_of(number, false, random)
@@ -113,7 +113,7 @@ impl<'a> Cluster<'a> {
         self.nodes[number].restart(&self.place, start, position, random).map(drop)
     }
 
-    /// Gives a node that ended the state of another one, which ends in order for it. Returns that one's number.
+    /// Gives a node after its end the state of another one. The donor ends in order for it. Returns the donor's number.
     fn take_state(&mut self, number: usize, random: &mut StdRng) -> Result<usize> {
         let up: Vec<usize> =
             (0..NODES).filter(|other| self.nodes[*other].server.check_alive().is_ok()).collect();

@@ -1,7 +1,7 @@
 //! A random transaction: its statements, and its effects on the writer's own rows.
 //!
 //! A third of the transactions changes TidesDB tables alone, a third InnoDB tables, a third both: the token tells. Each
-//! writes its token into the table `token` of each of its engines, with the amount that it adds to a hot row.
+//! writes its token into the table `token` of each of its engines, with the amount added to a hot row.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -194,7 +194,7 @@ fn token_row(engine: Engine, token: i64, hot: &str, amount: i64) -> String {
     format!("INSERT INTO {} (token, hot, amount) VALUES ({token}, {hot}, {amount})", name("token", engine))
 }
 
-/// Adds to a row that others change as well: by an expression, or by a literal.
+/// Adds to a row shared with others: by an expression, or by a literal.
 fn add(table: String, id: i64, amount: i64, random: &mut StdRng) -> Step {
     match random.random_bool(0.5) {
         true => Step::Run(format!("UPDATE {table} SET n = n + {amount} WHERE id = {id}")),

@@ -1,6 +1,6 @@
 //! The state transfer of the nodes. The provider runs its script for incremental transfers too, on both sides.
 //!
-//! This one serves nothing else: a node that needs the whole state takes a copy of another's data, while both stand still
+//! This one serves nothing else: a node in need of the whole state takes a copy of another's data, while both stand still
 //! (`Cluster::take_state`). One that asks for it by itself fails the check.
 
 use std::fs;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tidelab_server::error::{io_error, Result};
 
-/// `wsrep_sst_method`: the engine refuses those that would bring InnoDB's tables alone.
+/// `wsrep_sst_method`: the engine refuses methods with InnoDB's tables alone.
 pub(super) const METHOD: &str = "increments";
-/// True for a method that brings a node the whole state: it is started then, and asks for it.
+/// True for a method with the whole state: it is started then, and asks for it.
 pub(super) const BRINGS_STATE: bool = false;
 
 /// Joiner and donor meet in a file of the script's folder, named by the joiner's address. In the server's protocol each

@@ -1,4 +1,4 @@
-//! A writer: transactions on one node, one after the other, until the round is over. A node that is gone is asked again.
+//! A writer: transactions on one node, one after the other, until the round is over. A node out of reach is asked again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// A node that comes back, with one applier and a sync for each commit, must be able to catch up with the others.
 const REST: u64 = 40;
 const GROWS_EVERY: u64 = 3;
-/// The pause before a node that refuses is asked again.
+/// The pause before another request to a refusing node.
 const AGAIN: Duration = Duration::from_millis(30);
 
 /// What the clients of a round share.
@@ -76,7 +76,7 @@ impl Scene {
     }
 }
 
-/// A session that waits for its node; none once the round is over.
+/// A session waiting for its node; none once the round is over.
 pub(super) fn session_of(socket: &Path, scene: &Scene) -> Option<Session> {
     while !scene.is_over() {
         match Session::connect(&Address::root(socket), ANSWER_LIMIT) {
@@ -254,7 +254,7 @@ fn run(session: &mut Session, step: &Step) -> Result<(), Failure> {
     }
 }
 
-/// A pause that ends with the round.
+/// A pause, cut short by the end of the round.
 pub(super) fn rest(scene: &Scene, random: &mut StdRng, most: u64) {
     let until = Instant::now() + Duration::from_millis(random.random_range(0..=most));
     while !scene.is_over() && Instant::now() < until {

@@ -158,10 +158,9 @@ impl Cursor {
         }
         let want = self.batch.begin();
         let mut values = std::mem::take(&mut self.batch.values);
-        let filled = match self.copy_rows(txn, own_changes, want, &mut values) {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            copied => self.read_values(txn, &mut values).and(copied),
-        };
+        // After a kill, too: a row of the batch has its value.
+        let copied = self.copy_rows(txn, own_changes, want, &mut values);
+        let filled = self.read_values(txn, &mut values).and(copied);
         values.clear();
         self.batch.values = values;
         self.end_before_failure(filled)?;
