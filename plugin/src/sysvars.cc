@@ -18,6 +18,7 @@
 #include "backup/online_backup.h"
 #include "boolean_value.h"
 #include "names_without_effect.h"
+#include "search/variables.h"
 #include "server.h"
 #include "store/engine_log.h"
 #include "store/live_options.h"
@@ -458,7 +459,8 @@ struct st_mysql_sys_var *own_variables[] = {MYSQL_SYSVAR(flush_threads),
 
 }  // namespace
 
-struct st_mysql_sys_var *variables[std::size(own_variables) + TABLE_VARIABLES + unbuilt::VARIABLES + 1];
+struct st_mysql_sys_var
+    *variables[std::size(own_variables) + TABLE_VARIABLES + full_text::VARIABLES + unbuilt::VARIABLES + 1];
 
 namespace {
 
@@ -466,6 +468,7 @@ namespace {
 bool join_variables() {
   st_mysql_sys_var **next = std::copy(std::begin(own_variables), std::end(own_variables), variables);
   for (size_t number = 0; number < TABLE_VARIABLES; number++) *next++ = table_variable(number);
+  for (size_t number = 0; number < full_text::VARIABLES; number++) *next++ = full_text::variable(number);
   for (size_t number = 0; number < unbuilt::VARIABLES; number++) *next++ = unbuilt::variable(number);
   return true;
 }

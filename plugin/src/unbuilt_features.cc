@@ -19,7 +19,7 @@ namespace unbuilt {
 namespace {
 
 constexpr char OBJECT_STORE[] = "the object store", REPLICA_MODE[] = "replica mode",
-               ENCRYPTION[] = "encryption", FULL_TEXT[] = "full text";
+               ENCRYPTION[] = "encryption", STOPWORD_TABLES[] = "tables of stopwords";
 
 const char *backend_names[] = {"LOCAL", "S3", "FS", NullS};
 TYPELIB backend_type = CREATE_TYPELIB_FOR(backend_names);
@@ -35,9 +35,7 @@ my_bool opt_wal_sync_on_commit, opt_cache_on_read, opt_cache_on_write, opt_sync_
     opt_replicate_wal;
 my_bool opt_replica_mode, opt_replica_replay_wal, opt_promote_primary;
 ulonglong opt_replica_sync_interval;
-ulonglong opt_fts_min_word_len, opt_fts_max_word_len;
-double opt_fts_bm25_k1, opt_fts_bm25_b;
-char *opt_fts_blend_chars, *opt_ft_stopword_table;
+char *opt_ft_stopword_table;
 
 /* A global variable as the server's header lays it out: the place of its value, then its default. */
 template <class Value>
@@ -72,24 +70,6 @@ int check_bool(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *va
 }
 
 template <const char *FEATURE>
-int check_number(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
-  longlong wanted;
-  if (value->val_int(value, &wanted)) return 1;
-  *static_cast<ulonglong *>(save) = static_cast<ulonglong>(wanted);
-  return static_cast<ulonglong>(wanted) == as<ulonglong>(variable).standard
-             ? 0
-             : refuse_set(name_of(variable), FEATURE);
-}
-
-template <const char *FEATURE>
-int check_double(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
-  double wanted;
-  if (value->val_real(value, &wanted)) return 1;
-  *static_cast<double *>(save) = wanted;
-  return wanted == as<double>(variable).standard ? 0 : refuse_set(name_of(variable), FEATURE);
-}
-
-template <const char *FEATURE>
 int check_text(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
   char buffer[8];
   int length = sizeof(buffer);
@@ -113,7 +93,7 @@ int check_session_bool(const char *name, void *save, st_mysql_value *value) {
 #define AT_START_TEXT (AT_START | PLUGIN_VAR_MEMALLOC)
 #define NO_OBJECT_STORE "Only the default: this build has no object store"
 #define NO_REPLICA_MODE "Only the default: this build has no replica mode"
-#define NO_FULL_TEXT "Only the default: this build has no full text"
+#define NO_STOPWORD_TABLES "Only the default: this build has no tables of stopwords"
 
 static MYSQL_SYSVAR_ENUM(object_store_backend, opt_backend, AT_START, NO_OBJECT_STORE, nullptr, nullptr, 0,
                          &backend_type);
@@ -156,18 +136,8 @@ static MYSQL_SYSVAR_BOOL(replica_replay_wal, opt_replica_replay_wal, AT_START_BO
                          nullptr, TRUE);
 static MYSQL_SYSVAR_BOOL(promote_primary, opt_promote_primary, PLUGIN_VAR_OPCMDARG, NO_REPLICA_MODE,
                          check_bool<REPLICA_MODE>, nullptr, FALSE);
-static MYSQL_SYSVAR_ULONGLONG(fts_min_word_len, opt_fts_min_word_len, PLUGIN_VAR_RQCMDARG, NO_FULL_TEXT,
-                              check_number<FULL_TEXT>, nullptr, 3, 1, 84, 0);
-static MYSQL_SYSVAR_ULONGLONG(fts_max_word_len, opt_fts_max_word_len, PLUGIN_VAR_RQCMDARG, NO_FULL_TEXT,
-                              check_number<FULL_TEXT>, nullptr, 84, 1, 84, 0);
-static MYSQL_SYSVAR_DOUBLE(fts_bm25_k1, opt_fts_bm25_k1, PLUGIN_VAR_RQCMDARG, NO_FULL_TEXT,
-                           check_double<FULL_TEXT>, nullptr, 1.2, 0, 1000, 0);
-static MYSQL_SYSVAR_DOUBLE(fts_bm25_b, opt_fts_bm25_b, PLUGIN_VAR_RQCMDARG, NO_FULL_TEXT,
-                           check_double<FULL_TEXT>, nullptr, 0.75, 0, 1, 0);
-static MYSQL_SYSVAR_STR(fts_blend_chars, opt_fts_blend_chars, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
-                        NO_FULL_TEXT, check_text<FULL_TEXT>, nullptr, "");
 static MYSQL_SYSVAR_STR(ft_stopword_table, opt_ft_stopword_table, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
-                        NO_FULL_TEXT, check_text<FULL_TEXT>, nullptr, "");
+                        NO_STOPWORD_TABLES, check_text<STOPWORD_TABLES>, nullptr, "");
 
 namespace {
 
@@ -200,12 +170,7 @@ const UnbuiltVariable unbuilt_variables[] = {
     {MYSQL_SYSVAR(replica_sync_interval), REPLICA_MODE},
     {MYSQL_SYSVAR(replica_replay_wal), REPLICA_MODE},
     {MYSQL_SYSVAR(promote_primary), REPLICA_MODE},
-    {MYSQL_SYSVAR(fts_min_word_len), FULL_TEXT},
-    {MYSQL_SYSVAR(fts_max_word_len), FULL_TEXT},
-    {MYSQL_SYSVAR(fts_bm25_k1), FULL_TEXT},
-    {MYSQL_SYSVAR(fts_bm25_b), FULL_TEXT},
-    {MYSQL_SYSVAR(fts_blend_chars), FULL_TEXT},
-    {MYSQL_SYSVAR(ft_stopword_table), FULL_TEXT},
+    {MYSQL_SYSVAR(ft_stopword_table), STOPWORD_TABLES},
 };
 static_assert(std::size(unbuilt_variables) == VARIABLES);
 

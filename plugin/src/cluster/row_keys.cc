@@ -7,6 +7,8 @@
 #include "wsrep_api.h"
 #include "wsrep_trans_observer.h"
 
+#include "server.h"
+
 /* No header of the server has it. */
 extern "C" int thd_binlog_format(const MYSQL_THD thd);
 
@@ -85,6 +87,7 @@ int append_row_keys(THD *thd, const TABLE *table, const RowChecks *checks, const
   for (uint index = 0; index < table->s->keys; index++) {
     const bool unique = table->key_info[index].flags & HA_NOSAME;
     if (has_unique && !unique && !(checks && checks->is_referenced(index))) continue;
+    if (is_full_text(table->key_info[index])) continue;
     key.row_key(*table, index, record);
     if (updates) {
       new_key.row_key(*table, index, new_record);

@@ -261,6 +261,10 @@ class Planner {
     for (uint i = 0; i < before.user_defined_key_parts; i++) {
       const uint from = before.key_part[i].fieldnr - 1U, to = after.key_part[i].fieldnr - 1U;
       if (old_->history.column_ids[from] != plan_->record.history.column_ids[to]) return false;
+      if (is_full_text(before)) {
+        if (table_->field[from]->charset() != altered_->field[to]->charset()) return false;
+        continue;
+      }
       if (!same_form(compile_key_part(table_, before.key_part[i]),
                      compile_key_part(altered_, after.key_part[i])))
         return false;

@@ -7,6 +7,7 @@
 #include "sql_class.h"
 
 #include "ddl/definition.h"
+#include "ddl/index_kinds.h"
 #include "ddl/table_families.h"
 #include "ddl/table_path.h"
 #include "errors.h"
@@ -96,7 +97,8 @@ int IndexBuild::make_kinds() {
     return HA_ERR_GENERIC;
   }
   for (size_t i = 0; i < plan_.added.size(); i++) {
-    kinds_.push_back(IndexKind::make(altered_, plan_.added[i].key, primary_codec_.get()));
+    const uint key = plan_.added[i].key;
+    kinds_.push_back(make_index_kind(altered_, key, primary_codec_.get(), plan_.record.indexes[key]));
     if (!kinds_.back()) return HA_ERR_OUT_OF_MEM;
     EntryLoad::Owner owner{[this] { return killed(); }, [this](int status) { return fail(status); },
                            [this, i](Slice key, Slice value) { return duplicate(i, key, value); }};

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "row/virtual_columns.h"
+#include "server.h"
+#include "search/variables.h"
 
 namespace tidesdb {
 
@@ -20,6 +22,7 @@ constexpr uint8_t FLAG_NULL = 1;
 constexpr uint8_t VERSION_WITHOUT_HISTORY = 1;
 constexpr uint8_t VERSION_WITHOUT_FOREIGN_KEYS = 2;
 constexpr uint8_t VERSION_WITHOUT_SETTINGS = 3;
+constexpr uint8_t VERSION_WITHOUT_FULL_TEXT = 4;
 
 class Writer {
  public:
@@ -157,6 +160,45 @@ void read_expressions(Reader *in, TableRecord *record) {
   });
 }
 
+bool is_full_text_index(const IndexRecord &index) { return index.is_full_text; }
+
+void write_full_text(const std::vector<IndexRecord> &indexes, Writer *out) {
+  out->number(static_cast<uint64_t>(std::count_if(indexes.begin(), indexes.end(), is_full_text_index)), 2);
+  for (const IndexRecord &index : indexes) {
+    if (!index.is_full_text) continue;
+    const FullTextSettings &settings = index.full_text;
+    out->number(index.id, 4);
+    out->number(settings.rule, 1);
+    out->number(settings.least_characters, 1);
+    out->number(settings.most_characters, 1);
+    out->number(static_cast<uint64_t>(settings.stopwords), 1);
+    out->text(settings.blend);
+  }
+}
+
+/* False: an index is cut into words by a rule that this build does not have. */
+bool read_full_text(Reader *in, std::vector<IndexRecord> *indexes) {
+  bool is_known = true;
+  in->list([&] {
+    const uint32_t id = static_cast<uint32_t>(in->number(4));
+    FullTextSettings settings;
+    settings.rule = static_cast<uint8_t>(in->number(1));
+    settings.least_characters = static_cast<uint8_t>(in->number(1));
+    settings.most_characters = static_cast<uint8_t>(in->number(1));
+    const uint64_t stopwords = in->number(1);
+    settings.stopwords = static_cast<Stopwords>(stopwords);
+    settings.blend = in->text();
+    is_known =
+        is_known && settings.rule == FULL_TEXT_RULE && stopwords <= static_cast<uint64_t>(Stopwords::INNODB);
+    for (IndexRecord &index : *indexes) {
+      if (index.id != id) continue;
+      index.is_full_text = true;
+      index.full_text = settings;
+    }
+  });
+  return is_known;
+}
+
 void read_keys(Reader *in, std::vector<ForeignKeyRecord> *keys) {
   in->list([&] {
     ForeignKeyRecord key;
@@ -185,11 +227,13 @@ std::vector<uint8_t> TableRecord::encode() const {
   const bool has_settings = std::any_of(indexes.begin(), indexes.end(),
                                         [](const IndexRecord &index) { return index.has_settings; });
   const bool knows_expressions = std::any_of(indexes.begin(), indexes.end(), has_expressions);
-  const bool has_links =
-      is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty() || has_settings;
-  out.number(has_settings ? TABLE_RECORD_VERSION
-             : has_links  ? VERSION_WITHOUT_SETTINGS
-                          : VERSION_WITHOUT_FOREIGN_KEYS,
+  const bool has_full_text = std::any_of(indexes.begin(), indexes.end(), is_full_text_index);
+  const bool has_links = is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty() ||
+                         has_settings || has_full_text;
+  out.number(has_full_text  ? TABLE_RECORD_VERSION
+             : has_settings ? VERSION_WITHOUT_FULL_TEXT
+             : has_links    ? VERSION_WITHOUT_SETTINGS
+                            : VERSION_WITHOUT_FOREIGN_KEYS,
              1);
   out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0) |
                  (has_dropped_keys ? FLAG_DROPPED_KEYS : 0) | (knows_expressions ? FLAG_EXPRESSIONS : 0),
@@ -240,8 +284,9 @@ std::vector<uint8_t> TableRecord::encode() const {
   write_keys(foreign_keys, &out);
   out.text(home);
   if (has_dropped_keys) write_keys(dropped_keys, &out);
-  if (has_settings) write_settings(indexes, &out);
+  if (has_settings || has_full_text) write_settings(indexes, &out);
   if (knows_expressions) write_expressions(*this, &out);
+  if (has_full_text) write_full_text(indexes, &out);
   return bytes;
 }
 
@@ -313,6 +358,7 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
     read_settings(&in, &indexes);
     if (flags & FLAG_EXPRESSIONS) read_expressions(&in, this);
   }
+  if (version > VERSION_WITHOUT_FULL_TEXT && !read_full_text(&in, &indexes)) return false;
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)
       if (column.kind > LayoutColumn::VARIABLE || column.null > 8 * layout.null_bytes) return false;
@@ -341,6 +387,8 @@ void TableRecord::set_definition(const TABLE *form) {
 }
 
 void take_settings(const TABLE *form, uint key, IndexRecord *index) {
+  index->is_full_text = is_full_text(form->key_info[key]);
+  if (index->is_full_text) index->full_text = full_text::settings();
   index->has_settings = has_virtual_part(form, form->key_info[key]);
   index->settings = index->has_settings ? ExpressionSettings::of(form->in_use) : ExpressionSettings();
 }

@@ -13,13 +13,14 @@
 
 #include "row/expression_settings.h"
 #include "row/row_layout.h"
+#include "search/settings.h"
 
 namespace tidesdb {
 
-/* The newest version. It is written of tables with indexes over virtual columns, and version 3 of others with
-   foreign keys, so that a build that knows none of these refuses them; of the rest version 2 is. Older ones
-   are read. */
-constexpr uint8_t TABLE_RECORD_VERSION = 4;
+/* The newest version. It is written of tables with full text indexes, version 4 of others with indexes over
+   virtual columns, and version 3 of others with foreign keys, so that a build that knows none of these
+   refuses them; of the rest version 2 is. Older ones are read. */
+constexpr uint8_t TABLE_RECORD_VERSION = 5;
 
 /* Counters of the primary family. */
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
@@ -41,6 +42,8 @@ struct IndexRecord {
   ExpressionSettings settings;
   /* Hash of its virtual columns' expressions under these settings (ddl/index_expressions.h); 0: not known. */
   uint64_t expressions = 0;
+  bool is_full_text = false;
+  FullTextSettings full_text;
   /* Not in the bytes: it is to be made anew, and serves no read until then. */
   bool is_stale = false;
 };
@@ -107,7 +110,8 @@ struct TableRecord {
 /* Identity of the server's definition of a table, as `TableRecord::definition` has it. */
 std::string definition_identity(const TABLE_SHARE &share);
 
-/* An index that is being made, of an open table, takes the settings of the session if it needs some. */
+/* An index that is being made, of an open table, takes the settings of the session or the server if it needs
+   some. */
 void take_settings(const TABLE *form, uint key, IndexRecord *index);
 
 }  // namespace tidesdb

@@ -63,8 +63,10 @@ void take_settings_of_siblings(const std::string &table, TableRecord *record) {
     if (family != primary_family(partition) || !read_record(partition, &sibling)) continue;
     for (IndexRecord &index : record->indexes) {
       const LEX_CSTRING name{index.name.c_str(), index.name.size()};
-      const IndexRecord *known = index.has_settings ? index_named(sibling, name) : nullptr;
+      const IndexRecord *known =
+          index.has_settings || index.is_full_text ? index_named(sibling, name) : nullptr;
       if (known && known->has_settings) index.settings = known->settings;
+      if (known && known->is_full_text) index.full_text = known->full_text;
     }
     return;
   }

@@ -80,8 +80,8 @@ bool Columns::ends_with_row_end(const KEY &key, size_t columns) const {
 bool Columns::begin_with(uint number, const std::vector<const Field *> &columns, bool *cut) const {
   const KEY &key = keys_[number];
   *cut = false;
-  if (key.algorithm == HA_KEY_ALG_LONG_HASH || key.algorithm == HA_KEY_ALG_FULLTEXT ||
-      key.algorithm == HA_KEY_ALG_RTREE || entry_parts(number) < columns.size())
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH || is_full_text(key) || key.algorithm == HA_KEY_ALG_RTREE ||
+      entry_parts(number) < columns.size())
     return false;
   for (size_t i = 0; i < columns.size(); i++) {
     const KEY_PART_INFO &part = entry_part(number, i);

@@ -16,6 +16,7 @@
     repair.cc  REPAIR, which leaves out no row
     unchecked_keys.cc  UNIQUE over long columns, WITHOUT OVERLAPS, where the server does not look
     cluster_keys.cc  certification keys of changed rows
+    full_text.cc  MATCH ... AGAINST
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
@@ -63,8 +64,23 @@ class AlterContext;
 struct AlterPlan;
 class BulkLoad;
 class DdlGroup;
+struct Lookup;
 class MergeSort;
+class RowSearch;
 struct SampleSize;
+
+/* What the server holds of a search. */
+struct FullTextSearch {
+  FT_INFO_EXT info; /* first: the server knows it by this */
+  class ::ha_tidesdb *handler = nullptr;
+  uint index = 0;
+  std::unique_ptr<RowSearch> rows;
+  bool by_score = false;
+  size_t place = 0; /* of the next row that ft_read() gives */
+  float score = 0;  /* of the last one */
+
+  ~FullTextSearch();
+};
 }  // namespace tidesdb
 
 class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::ReferrerActions {
@@ -158,6 +174,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int read_range_next() override;
 
   int calculate_checksum() override;
+
+  /* --- full_text.cc --- */
+  FT_INFO *ft_init_ext(uint flags, uint index, String *text) override;
+  int ft_init() override;
+  int pre_ft_init() override { return ft_init(); }
+  void ft_end() override;
+  int ft_read(uchar *buf) override;
+  float score_of_record(const tidesdb::FullTextSearch &search, const uchar *record);
 
   /* --- ttl.cc --- */
   int rnd_pos_by_record(uchar *record) override;
@@ -328,6 +352,12 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool is_long_unique(uint index) const;
   int lock_for_check(const uchar *key, key_part_map map, ha_rkey_function find);
   void remember_row_number(Slice primary_key);
+
+  /* full_text.cc */
+  bool make_conditions(uint flags, const String &text, tidesdb::FullTextSearch *search);
+  int open_search(tidesdb::FullTextSearch *search);
+  int read_postings(uint index, const tidesdb::Lookup &lookup, const std::function<bool(Slice, Slice)> &take);
+  float score_by_words(const tidesdb::FullTextSearch &search, const uchar *record, Slice primary_key);
 
   /* pushdown.cc */
   bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_.index; }

@@ -7,6 +7,7 @@
 #include "sql_class.h"
 
 #include "cluster/local_changes.h"
+#include "ddl/index_kinds.h"
 #include "ddl/table_path.h"
 #include "ddl/tables.h"
 #include "errors.h"
@@ -29,7 +30,7 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_CAN_SQL_HANDLER | HA_BINLOG_ROW_CAPABLE |
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
       HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS | HA_CAN_REPAIR |
-      HA_HAS_RECORDS;
+      HA_CAN_FULLTEXT | HA_CAN_FULLTEXT_EXT | HA_HAS_RECORDS;
   const Table_flags flags = may_be_filled_beside_writers() ? always : always | NO_ONLINE_ALTER;
   /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
   if (open_table_ && open_table_->rows_expire()) return flags;
@@ -71,7 +72,7 @@ ulong ha_tidesdb::index_flags(uint index, uint, bool all_parts) const {
   const ulong flags = HA_READ_NEXT | HA_READ_PREV | (gives_no_order ? 0 : HA_READ_ORDER) | HA_READ_RANGE;
   if (!table_share) return flags | HA_KEYREAD_ONLY;
   if (is_clustered(index)) return flags | HA_CLUSTERED_INDEX;
-  if (table_share->key_info && (table_share->key_info[index].algorithm == HA_KEY_ALG_FULLTEXT ||
+  if (table_share->key_info && (is_full_text(table_share->key_info[index]) ||
                                 table_share->key_info[index].algorithm == HA_KEY_ALG_RTREE))
     return 0;
   return flags | HA_KEYREAD_ONLY | HA_DO_INDEX_COND_PUSHDOWN |
@@ -82,6 +83,7 @@ ulong ha_tidesdb::index_flags(uint index, uint, bool all_parts) const {
    do not know. UNIQUE over long columns keeps hashes; a key that is asked for USING HASH has that name too.
  */
 const char *ha_tidesdb::index_type(uint index) {
+  if (is_full_text(table->key_info[index])) return "FULLTEXT";
   const ha_key_alg algorithm = table->key_info[index].algorithm;
   return algorithm == HA_KEY_ALG_HASH || algorithm == HA_KEY_ALG_LONG_HASH ? "HASH" : "BTREE";
 }
@@ -121,7 +123,8 @@ int ha_tidesdb::open(const char *name, int, uint) {
     primary_codec_ = KeyCodec::make(table, table_share->primary_key, nullptr);
     if (!primary_codec_) return HA_ERR_OUT_OF_MEM;
   }
-  if (!virtual_columns_.compile(table, open_table_->indexes())) return HA_ERR_OUT_OF_MEM;
+  const std::vector<IndexRecord> indexes = open_table_->indexes();
+  if (!virtual_columns_.compile(table, indexes)) return HA_ERR_OUT_OF_MEM;
   opened_settings_ = virtual_columns_.has_any() ? ExpressionSettings::of(ha_thd()) : ExpressionSettings();
   hidden_.assign(keys, false);
   index_kinds_.resize(keys);
@@ -137,7 +140,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
     virtual_columns_.add_dependencies(i, &index_columns_[i]);
     if (is_long_unique(i) || key.without_overlaps) server_checked_keys_.push_back(i);
     if (is_primary(i)) continue;
-    index_kinds_[i] = IndexKind::make(table, i, primary_codec_.get());
+    index_kinds_[i] = make_index_kind(table, i, primary_codec_.get(), indexes[i]);
     if (!index_kinds_[i]) return HA_ERR_OUT_OF_MEM;
     index_codecs_[i] = index_kinds_[i]->columns();
   }

@@ -5,7 +5,8 @@
   number of them. The entries are the engine's: a kind decides their keys and values, and nothing of how they
   are locked, kept for snapshots, counted or expired.
 
-  KeyCodec is the kind of indexes in the order of their columns, with one entry a row.
+  KeyCodec is the kind of indexes in the order of their columns, with one entry a row. FullTextKind has one
+  for each word (search/full_text_kind.h). ddl/index_kinds.h makes that of an index.
 */
 #ifndef TIDESDB_KEY_INDEX_KIND_H
 #define TIDESDB_KEY_INDEX_KIND_H
@@ -17,15 +18,12 @@
 
 namespace tidesdb {
 
+class FullTextKind;
 class KeyCodec;
 
 class IndexKind {
  public:
   virtual ~IndexKind() = default;
-
-  /* Of a secondary index of an open table. `primary`: as of KeyCodec::make(). nullptr when memory is short.
-   */
-  static std::unique_ptr<IndexKind> make(TABLE *table, uint index, const KeyCodec *primary);
 
   /* Sets `entries` to those of the row in `record`, in the order of their keys. The record has the values of
      the index's virtual columns. `primary_key`: the row's key in the primary family. */
@@ -41,6 +39,8 @@ class IndexKind {
   virtual bool primary_key(Slice key, Slice value, Slice *primary_key) const = 0;
   /* How the server's search keys find entries; nullptr: these are not in the order of the columns. */
   virtual const KeyCodec *columns() const { return nullptr; }
+  /* How searches for words find entries; nullptr: these are not those of words. */
+  virtual const FullTextKind *full_text() const { return nullptr; }
 
  protected:
   IndexKind() = default;

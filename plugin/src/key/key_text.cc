@@ -195,6 +195,10 @@ void KeyText::add(const TABLE *table, const KEY &key) {
 
 KeyText KeyText::make(const TABLE *table, uint index) {
   KeyText made;
+  if (index != MAX_KEY && is_full_text(table->key_info[index])) {
+    made.terms_ = true;
+    return made;
+  }
   if (index != MAX_KEY) made.add(table, table->key_info[index]);
   const uint primary = table->s->primary_key;
   if (index != primary && primary != MAX_KEY) made.add(table, table->key_info[primary]);
@@ -324,7 +328,7 @@ bool KeyText::append_string(const Part &part, const uchar **at, const uchar *end
 std::string KeyText::text(Slice key, bool is_cut) const {
   const uchar *at = key.data, *const end = key.data + key.size;
   std::string out;
-  bool is_whole = true;
+  bool is_whole = !terms_;
   for (const Part &part : parts_) {
     if (at == end) break;
     if (!out.empty()) out += ", ";

@@ -39,6 +39,7 @@ class KeyText {
   static bool append_string(const Part &part, const uchar **at, const uchar *end, std::string *out);
 
   std::vector<Part> parts_; /* empty: a hidden row number */
+  bool terms_ = false;      /* words by their weights, which have no reading */
 };
 
 /* X'...' */

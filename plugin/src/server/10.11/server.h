@@ -90,6 +90,9 @@ inline bool has_vector_index(TABLE_SHARE *) { return false; }
 /* Flag of a key. */
 constexpr ulong SPATIAL_KEY = HA_SPATIAL;
 
+/* Also of a definition that is not made yet, which has no algorithm. */
+inline bool is_full_text(const KEY &key) { return key.flags & HA_FULLTEXT; }
+
 /* Flag of a table that no ALTER fills while others write to its source: in 10.11 none does. */
 constexpr handler::Table_flags NO_ONLINE_ALTER = 0;
 

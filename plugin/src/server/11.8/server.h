@@ -83,6 +83,9 @@ inline bool has_vector_index(TABLE_SHARE *share) { return share->hlindexes() != 
 /* Flag of a key. */
 constexpr ulong SPATIAL_KEY = HA_SPATIAL_legacy;
 
+/* Also of a definition that is not made yet. */
+inline bool is_full_text(const KEY &key) { return key.algorithm == HA_KEY_ALG_FULLTEXT; }
+
 /* Flag of a table that no ALTER fills while others write to its source. */
 constexpr handler::Table_flags NO_ONLINE_ALTER = HA_NO_ONLINE_ALTER;
 

@@ -1,0 +1,271 @@
+#include "search/conditions.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "search/full_text_kind.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* The server drops a row whose score is 0. */
+constexpr double LEAST_SCORE = 1e-6;
+
+std::string text_of(const ByteBuffer &bytes) {
+  return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+}
+
+Slice slice_of(const std::string &text) {
+  return {reinterpret_cast<const uchar *>(text.data()), text.size()};
+}
+
+/* A group of the same bearing and boost. */
+Condition group_of(const QueryNode &node) {
+  Condition group;
+  group.bearing = node.bearing;
+  group.boost = node.boost;
+  return group;
+}
+
+bool is_empty(const Condition &condition) {
+  return (condition.kind == Condition::Kind::GROUP && condition.parts.empty()) ||
+         (condition.kind == Condition::Kind::PHRASE && condition.words.empty());
+}
+
+/* A group of one part that only helps is that part. */
+Condition without_needless_group(Condition group) {
+  if (group.parts.size() != 1 || group.parts[0].bearing != Bearing::HELPS) return group;
+  Condition part = std::move(group.parts[0]);
+  part.bearing = group.bearing;
+  part.boost *= group.boost;
+  return part;
+}
+
+}  // namespace
+
+double Bm25::weight(double rows_with) const {
+  return std::log1p((std::max(rows, rows_with) - rows_with + 0.5) / (rows_with + 0.5));
+}
+
+double Bm25::score(double weight, double frequency, double length) const {
+  const double norm = k1 * (1 - b + b * length / mean_length);
+  return weight * frequency * (k1 + 1) / (frequency + norm);
+}
+
+uint Conditions::lookup_of(const std::string &first, const std::string &whole, bool is_prefix) {
+  for (uint i = 0; i < lookups_.size(); i++)
+    if (lookups_[i].is_prefix == is_prefix && lookups_[i].first == first && lookups_[i].whole == whole)
+      return i;
+  Lookup lookup;
+  lookup.first = first;
+  lookup.whole = whole;
+  lookup.is_prefix = is_prefix;
+  lookups_.push_back(std::move(lookup));
+  weights_.push_back(0);
+  return static_cast<uint>(lookups_.size() - 1);
+}
+
+void Conditions::add_words(Slice text) {
+  ByteBuffer term;
+  kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
+    if (!kind_.rules().has_length(word.characters)) return;
+    term.clear();
+    if (!kind_.terms().append(word.text, &term) || !kind_.keeps(term.slice())) return;
+    const size_t known = lookups_.size();
+    const uint lookup = lookup_of(text_of(term), "", false);
+    if (lookup < known) {
+      lookups_[lookup].times++;
+      return;
+    }
+    Condition part;
+    part.kind = Condition::Kind::LOOKUP;
+    part.lookup = lookup;
+    root_.parts.push_back(std::move(part));
+  });
+}
+
+void Conditions::set(const QueryNode &query) { root_ = translate(query); }
+
+Condition Conditions::translate(const QueryNode &node) {
+  switch (node.kind) {
+    case QueryNode::Kind::TEXT:
+    case QueryNode::Kind::PREFIX:
+      return of_text(node);
+    case QueryNode::Kind::PHRASE:
+      return of_phrase(node);
+    case QueryNode::Kind::GROUP:
+      break;
+  }
+  Condition group = group_of(node);
+  for (const QueryNode &part : node.parts) {
+    Condition translated = translate(part);
+    if (!is_empty(translated)) group.parts.push_back(std::move(translated));
+  }
+  return group;
+}
+
+/* Words that an operator binds together, such as foo.bar, are a group. Of a beginning the last one is meant.
+ */
+Condition Conditions::of_text(const QueryNode &node) {
+  struct Part {
+    std::string first, whole;
+    bool is_prefix;
+  };
+  std::vector<Part> parts;
+  ByteBuffer bytes;
+  const Slice text = slice_of(node.text);
+  const uchar *const end = text.data + text.size;
+  kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
+    const bool is_last = word.text.data + word.text.size == end;
+    bytes.clear();
+    if (node.kind == QueryNode::Kind::PREFIX && is_last) {
+      if (!kind_.terms().append(word.text, &bytes)) return;
+      const std::string whole = text_of(bytes);
+      bytes.clear();
+      if (kind_.terms().append_prefix(word.text, &bytes)) parts.push_back({text_of(bytes), whole, true});
+      return;
+    }
+    if (!kind_.rules().has_length(word.characters)) return;
+    if (kind_.terms().append(word.text, &bytes) && kind_.keeps(bytes.slice()))
+      parts.push_back({text_of(bytes), "", false});
+  });
+  Condition group = group_of(node);
+  for (const Part &found : parts) {
+    Condition part;
+    part.kind = Condition::Kind::LOOKUP;
+    part.lookup = lookup_of(found.first, found.whole, found.is_prefix);
+    group.parts.push_back(std::move(part));
+  }
+  return without_needless_group(std::move(group));
+}
+
+Condition Conditions::of_phrase(const QueryNode &node) {
+  Condition phrase = group_of(node);
+  phrase.kind = Condition::Kind::PHRASE;
+  phrase.distance = node.distance;
+  ByteBuffer term;
+  const Slice text = slice_of(node.text);
+  uint32_t first = 0;
+  kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
+    if (!kind_.rules().has_length(word.characters)) return;
+    term.clear();
+    if (!kind_.terms().append(word.text, &term) || !kind_.keeps(term.slice())) return;
+    if (phrase.words.empty()) first = word.position;
+    phrase.words.push_back({lookup_of(text_of(term), "", false), word.position - first});
+  });
+  if (phrase.words.size() == 1) {
+    phrase.kind = Condition::Kind::LOOKUP;
+    phrase.lookup = phrase.words[0].lookup;
+    return phrase;
+  }
+  for (const Condition::PhraseWord &word : phrase.words) lookups_[word.lookup].needs_positions = true;
+  return phrase;
+}
+
+void Conditions::set_rows_with(uint lookup, uint64_t rows) {
+  weights_[lookup] = scoring_.weight(static_cast<double>(rows)) * lookups_[lookup].times;
+}
+
+bool Conditions::matches(const Found &found, float *score) const {
+  const Outcome outcome = judge(root_, found);
+  *score = static_cast<float>(std::max(outcome.score, LEAST_SCORE));
+  return outcome.matches;
+}
+
+Conditions::Outcome Conditions::judge(const Condition &condition, const Found &found) const {
+  switch (condition.kind) {
+    case Condition::Kind::LOOKUP: {
+      const Posting *posting = found[condition.lookup];
+      if (!posting) return {false, 0};
+      return {true, condition.boost *
+                        scoring_.score(weights_[condition.lookup], posting->frequency, posting->length)};
+    }
+    case Condition::Kind::PHRASE:
+      return judge_phrase(condition, found);
+    case Condition::Kind::GROUP:
+      break;
+  }
+  return judge_group(condition, found);
+}
+
+Conditions::Outcome Conditions::judge_group(const Condition &condition, const Found &found) const {
+  bool has_required = false, matches = false;
+  double score = 0;
+  for (const Condition &part : condition.parts) {
+    const Outcome outcome = judge(part, found);
+    switch (part.bearing) {
+      case Bearing::REQUIRED:
+        if (!outcome.matches) return {false, 0};
+        has_required = true;
+        break;
+      case Bearing::EXCLUDED:
+        if (outcome.matches) return {false, 0};
+        continue;
+      case Bearing::LOWERS:
+        matches = matches || outcome.matches;
+        score -= outcome.score;
+        continue;
+      case Bearing::HELPS:
+        break;
+    }
+    matches = matches || outcome.matches;
+    score += outcome.score;
+  }
+  return {matches || has_required, matches || has_required ? condition.boost * score : 0};
+}
+
+namespace {
+
+/* How often `words`, lists of positions, stand with these distances from each other. */
+uint32_t count_in_order(const std::vector<std::vector<uint32_t>> &words,
+                        const std::vector<Condition::PhraseWord> &phrase) {
+  uint32_t count = 0;
+  for (const uint32_t first : words[0]) {
+    bool whole = true;
+    for (size_t i = 1; whole && i < words.size(); i++)
+      whole = std::binary_search(words[i].begin(), words[i].end(), first + phrase[i].offset);
+    count += whole;
+  }
+  return count;
+}
+
+/* How often they stand within so many positions, in any order: windows that begin at one of them. */
+uint32_t count_within(const std::vector<std::vector<uint32_t>> &words, ulonglong distance) {
+  uint32_t count = 0;
+  std::vector<size_t> at(words.size(), 0);
+  for (;;) {
+    size_t first = 0;
+    uint32_t least = UINT32_MAX, most = 0;
+    for (size_t i = 0; i < words.size(); i++) {
+      if (at[i] == words[i].size()) return count;
+      const uint32_t position = words[i][at[i]];
+      if (position < least) {
+        least = position;
+        first = i;
+      }
+      most = std::max(most, position);
+    }
+    count += most - least <= distance;
+    at[first]++;
+  }
+}
+
+}  // namespace
+
+Conditions::Outcome Conditions::judge_phrase(const Condition &condition, const Found &found) const {
+  double weight = 0;
+  for (const Condition::PhraseWord &word : condition.words) {
+    if (!found[word.lookup]) return {false, 0};
+    weight += weights_[word.lookup];
+  }
+  std::vector<std::vector<uint32_t>> words(condition.words.size());
+  for (size_t i = 0; i < words.size(); i++)
+    if (!read_positions(found[condition.words[i].lookup]->positions, &words[i])) return {false, 0};
+  const uint32_t count = condition.distance != 0 ? count_within(words, condition.distance)
+                                                 : count_in_order(words, condition.words);
+  if (count == 0) return {false, 0};
+  return {true, condition.boost * scoring_.score(weight, count, found[condition.words[0].lookup]->length)};
+}
+
+}  // namespace tidesdb

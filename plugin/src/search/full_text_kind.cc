@@ -1,0 +1,101 @@
+#include "search/full_text_kind.h"
+
+#include <algorithm>
+
+#include "search/posting.h"
+
+namespace tidesdb {
+
+namespace {
+
+/* Between the words of two columns: no phrase goes from one into the next. */
+constexpr uint32_t COLUMN_GAP = 1 << 16;
+
+/* Kept between rows. */
+constexpr size_t MOST_KEPT_BYTES = 1 << 20;
+constexpr size_t MOST_KEPT_OCCURRENCES = 1 << 16;
+
+CHARSET_INFO *charset_of(const TABLE *table, uint index) {
+  return table->field[table->key_info[index].key_part[0].fieldnr - 1]->charset();
+}
+
+}  // namespace
+
+FullTextKind::FullTextKind(TABLE *table, uint index, const FullTextSettings &settings)
+    : table_(table),
+      settings_(settings),
+      charset_(charset_of(table, index)),
+      rules_(charset_, settings),
+      codec_(charset_),
+      stopwords_(settings.stopwords, codec_) {
+  const KEY &key = table->key_info[index];
+  for (uint part = 0; part < key.user_defined_key_parts; part++)
+    columns_.push_back(table->field[key.key_part[part].fieldnr - 1]);
+}
+
+bool FullTextKind::primary_key(Slice key, Slice, Slice *primary_key) const {
+  Slice term;
+  return codec_.split(key, &term, primary_key);
+}
+
+void FullTextKind::add_words(Slice text, uint32_t *position) const {
+  *position = rules_.for_each(text, *position, [this](const WordRules::Word &word) {
+    if (!rules_.has_length(word.characters)) return;
+    const size_t begin = bytes_.size();
+    if (!codec_.append(word.text, &bytes_)) return;
+    const size_t size = bytes_.size() - begin;
+    if (stopwords_.has({bytes_.data() + begin, size}))
+      bytes_.truncate(begin);
+    else
+      occurrences_.push_back({begin, static_cast<uint32_t>(size), word.position});
+  });
+}
+
+void FullTextKind::add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const {
+  bytes_.clear();
+  occurrences_.clear();
+  uint32_t position = 0;
+  const my_ptrdiff_t offset = record - table_->record[0];
+  for (Field *column : columns_) {
+    column->move_field_offset(offset);
+    if (!column->is_null()) {
+      String buffer;
+      if (const String *text = column->val_str(&buffer, &buffer))
+        add_words({reinterpret_cast<const uchar *>(text->ptr()), text->length()}, &position);
+    }
+    column->move_field_offset(-offset);
+    position += COLUMN_GAP;
+  }
+  const auto term_of = [this](const Occurrence &at) { return Slice{bytes_.data() + at.begin, at.size}; };
+  std::sort(occurrences_.begin(), occurrences_.end(), [&](const Occurrence &a, const Occurrence &b) {
+    const int order = compare_bytes(term_of(a), term_of(b));
+    return order != 0 ? order < 0 : a.position < b.position;
+  });
+  const auto begins_term = [&](size_t i) {
+    return i == 0 || !same_bytes(term_of(occurrences_[i - 1]), term_of(occurrences_[i]));
+  };
+  uint32_t different = 0;
+  for (size_t i = 0; i < occurrences_.size(); i++) different += begins_term(i);
+  const uchar length = length_class(different);
+  EntrySet::Entry *entry = nullptr;
+  uint32_t last = 0;
+  size_t positions = 0;
+  for (size_t i = 0; i < occurrences_.size(); i++) {
+    const Occurrence &at = occurrences_[i];
+    if (begins_term(i)) {
+      entry = &entries->add();
+      entry->key.append(term_of(at));
+      entry->key.append(primary_key);
+      entry->value.append_byte(length);
+      last = 0;
+      positions = 0;
+    }
+    if (++positions > MOST_POSITIONS) continue;
+    entry->value.set_end(write_varint(entry->value.reserve(MAX_VARINT_SIZE), at.position - last));
+    last = at.position;
+  }
+  if (bytes_.size() > MOST_KEPT_BYTES) bytes_.release_beyond(MOST_KEPT_BYTES);
+  if (occurrences_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Occurrence>().swap(occurrences_);
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,55 @@
+/*
+  The kind of a FULLTEXT index: an entry for each different word of the row's columns (search/posting.h).
+*/
+#ifndef TIDESDB_SEARCH_FULL_TEXT_KIND_H
+#define TIDESDB_SEARCH_FULL_TEXT_KIND_H
+
+#include <memory>
+#include <vector>
+
+#include "key/index_kind.h"
+#include "search/settings.h"
+#include "search/stopwords.h"
+#include "search/terms.h"
+#include "search/words.h"
+
+namespace tidesdb {
+
+class FullTextKind final : public IndexKind {
+ public:
+  FullTextKind(TABLE *table, uint index, const FullTextSettings &settings);
+
+  bool is_unique() const override { return false; }
+  bool primary_key(Slice key, Slice value, Slice *primary_key) const override;
+  const FullTextKind *full_text() const override { return this; }
+
+  CHARSET_INFO *charset() const { return charset_; }
+  const FullTextSettings &settings() const { return settings_; }
+  const WordRules &rules() const { return rules_; }
+  const TermCodec &terms() const { return codec_; }
+  /* Whether the index has words of this term. */
+  bool keeps(Slice term) const { return !stopwords_.has(term); }
+
+ private:
+  void add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const override;
+  void add_words(Slice text, uint32_t *position) const;
+
+  struct Occurrence {
+    size_t begin; /* of the term, in terms_ */
+    uint32_t size;
+    uint32_t position;
+  };
+
+  TABLE *table_;
+  const FullTextSettings settings_;
+  std::vector<Field *> columns_;
+  CHARSET_INFO *charset_;
+  WordRules rules_;
+  TermCodec codec_;
+  StopwordTerms stopwords_;
+  mutable ByteBuffer bytes_; /* terms of the row's words */
+  mutable std::vector<Occurrence> occurrences_;
+};
+
+}  // namespace tidesdb
+#endif

@@ -1,0 +1,98 @@
+/*
+  One search of a statement: the rows that match, with their scores, at the moment of the search.
+
+  The server holds it as an FT_INFO and closes it when the statement's items go, which may be after the
+  handler serves another statement: it owns all its memory, and no cursor.
+*/
+#ifndef TIDESDB_SEARCH_SEARCH_H
+#define TIDESDB_SEARCH_SEARCH_H
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "search/conditions.h"
+
+namespace tidesdb {
+
+/* The key of a row, in memory of its list. */
+struct RowName {
+  uint64_t head = 0; /* its first bytes, in the order of keys */
+  Slice key{nullptr, 0};
+
+  static RowName of(Slice key);
+  int compare(const RowName &other) const {
+    if (head != other.head) return head < other.head ? -1 : 1;
+    return key.size <= sizeof head && key.size == other.key.size ? 0 : compare_bytes(key, other.key);
+  }
+};
+
+/* Bytes that stay where they are. */
+class Arena {
+ public:
+  Slice keep(Slice bytes);
+  size_t size() const { return size_; }
+
+ private:
+  static constexpr size_t CHUNK = 64 * 1024;
+  std::vector<std::unique_ptr<uchar[]>> chunks_;
+  size_t used_ = CHUNK, size_ = 0;
+};
+
+/* The rows that have one lookup's terms, in the order of their keys, each once. */
+class PostingList {
+ public:
+  /* Of rows in any order where the lookup is a beginning. */
+  void add(const Lookup &lookup, Slice row_key, const Posting &posting);
+  void finish(const Lookup &lookup);
+
+  size_t size() const { return rows_.size(); }
+  const RowName &row(size_t i) const { return rows_[i]; }
+  const Posting &posting(size_t i) const { return postings_[i]; }
+  size_t memory() const { return bytes_.size() + rows_.size() * (sizeof(RowName) + sizeof(Posting)); }
+
+ private:
+  Arena bytes_;
+  std::vector<RowName> rows_;
+  std::vector<Posting> postings_;
+};
+
+struct Hit {
+  RowName row;
+  float score;
+};
+
+class RowSearch {
+ public:
+  explicit RowSearch(std::unique_ptr<Conditions> conditions) : conditions_(std::move(conditions)) {}
+
+  const Conditions &conditions() const { return *conditions_; }
+
+  /* Of one lookup: calls for each entry, in the order of keys, until that returns false. Returns 0 or an
+   * error. */
+  using ReadEntries = std::function<int(const Lookup &, const std::function<bool(Slice key, Slice value)> &)>;
+  enum class Result : uchar { DONE, FAILED, DAMAGED, TOO_LARGE };
+  /* `error`: of `read`. */
+  Result run(const FullTextKind &kind, const ReadEntries &read, size_t most_memory, int *error);
+
+  const std::vector<Hit> &hits() const { return hits_; }
+  /* Places in hits(), the best first, those of one score by their keys. */
+  void sort();
+  const std::vector<uint32_t> &sorted() const { return sorted_; }
+  /* 0: the row does not match. */
+  float score_of(Slice row_key) const;
+
+ private:
+  Result read_lists(const FullTextKind &kind, const ReadEntries &read, size_t most_memory, int *error);
+  void match_rows();
+
+  std::unique_ptr<Conditions> conditions_;
+  std::vector<PostingList> lists_;
+  std::vector<Hit> hits_;
+  std::vector<uint32_t> sorted_;
+};
+
+}  // namespace tidesdb
+#endif

@@ -1,0 +1,36 @@
+#include "search/stopwords.h"
+
+#include <algorithm>
+
+namespace tidesdb {
+
+namespace {
+
+constexpr const char *innodb_words[] = {
+    "a",    "about", "an",  "are",  "as",   "at",    "be",  "by",   "com",  "de",  "en",   "for",
+    "from", "how",   "i",   "in",   "is",   "it",    "la",  "of",   "on",   "or",  "that", "the",
+    "this", "to",    "was", "what", "when", "where", "who", "will", "with", "und", "the",  "www",
+};
+
+}  // namespace
+
+StopwordTerms::StopwordTerms(Stopwords which, const TermCodec &codec) {
+  if (which == Stopwords::NONE) return;
+  ByteBuffer term;
+  for (const char *word : innodb_words) {
+    term.clear();
+    if (codec.append({reinterpret_cast<const uchar *>(word), strlen(word)}, &term))
+      terms_.emplace_back(reinterpret_cast<const char *>(term.data()), term.size());
+  }
+  std::sort(terms_.begin(), terms_.end());
+}
+
+bool StopwordTerms::has(Slice term) const {
+  const auto at =
+      std::lower_bound(terms_.begin(), terms_.end(), term, [](const std::string &known, Slice sought) {
+        return compare_bytes({reinterpret_cast<const uchar *>(known.data()), known.size()}, sought) < 0;
+      });
+  return at != terms_.end() && same_bytes({reinterpret_cast<const uchar *>(at->data()), at->size()}, term);
+}
+
+}  // namespace tidesdb

@@ -1,0 +1,25 @@
+/*
+  Words that no full text index has: InnoDB's list (INNODB_FT_DEFAULT_STOPWORD).
+*/
+#ifndef TIDESDB_SEARCH_STOPWORDS_H
+#define TIDESDB_SEARCH_STOPWORDS_H
+
+#include <string>
+#include <vector>
+
+#include "search/settings.h"
+#include "search/terms.h"
+
+namespace tidesdb {
+
+class StopwordTerms {
+ public:
+  StopwordTerms(Stopwords which, const TermCodec &codec);
+  bool has(Slice term) const;
+
+ private:
+  std::vector<std::string> terms_; /* sorted */
+};
+
+}  // namespace tidesdb
+#endif

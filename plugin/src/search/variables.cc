@@ -1,0 +1,112 @@
+#include "search/variables.h"
+
+#include <mysql/plugin.h>
+
+#include <iterator>
+#include <mutex>
+
+#include "key/sql_headers.h"
+
+#include "set_var.h"
+#include "sql_class.h"
+
+#include "search/conditions.h"
+#include "search/words.h"
+
+namespace tidesdb {
+namespace full_text {
+
+namespace {
+
+constexpr ulonglong MOST_CHARACTERS = 84;
+/* Bytes of the characters that blend. */
+constexpr size_t MOST_BLEND = 255;
+
+ulonglong opt_min_word_len, opt_max_word_len;
+double opt_bm25_k1, opt_bm25_b;
+char *opt_blend_chars;
+
+/* Characters that are words' own, and spaces, blend nothing. */
+int check_blend_chars(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char buffer[MOST_BLEND + 1];
+  int length = sizeof(buffer);
+  const char *wanted = value->val_str(value, buffer, &length);
+  if (!wanted) {
+    my_error(ER_WRONG_VALUE_FOR_VAR, MYF(0), "tidesdb_fts_blend_chars", "NULL");
+    return 1;
+  }
+  FullTextSettings settings;
+  const WordRules rules(&my_charset_utf8mb4_bin, settings);
+  const uchar *at = reinterpret_cast<const uchar *>(wanted), *const end = at + length;
+  bool fits = static_cast<size_t>(length) <= MOST_BLEND;
+  for (size_t size; fits && at < end; at += size) {
+    my_wc_t character;
+    CHARSET_INFO *utf8 = &my_charset_utf8mb4_bin;
+    fits = *at > ' ' && utf8->cset->mb_wc(utf8, &character, at, end) > 0 &&
+           rules.kind_of(at, end, &size) == WordRules::Kind::OTHER;
+  }
+  if (!fits) {
+    my_printf_error(
+        ER_WRONG_VALUE_FOR_VAR,
+        "TidesDB: tidesdb_fts_blend_chars='%s': at most %zu bytes of characters that are neither letters, "
+        "digits, '_' nor spaces",
+        MYF(0), wanted, MOST_BLEND);
+    return 1;
+  }
+  *static_cast<const char **>(save) = thd->strmake(wanted, static_cast<size_t>(length));
+  return 0;
+}
+
+}  // namespace
+
+static MYSQL_SYSVAR_ULONGLONG(fts_min_word_len, opt_min_word_len, PLUGIN_VAR_RQCMDARG,
+                              "Characters of the shortest word in FULLTEXT indexes that are made from now on",
+                              nullptr, nullptr, 3, 1, MOST_CHARACTERS, 0);
+static MYSQL_SYSVAR_ULONGLONG(fts_max_word_len, opt_max_word_len, PLUGIN_VAR_RQCMDARG,
+                              "Characters of the longest word in FULLTEXT indexes that are made from now on",
+                              nullptr, nullptr, MOST_CHARACTERS, 1, MOST_CHARACTERS, 0);
+static MYSQL_SYSVAR_DOUBLE(fts_bm25_k1, opt_bm25_k1, PLUGIN_VAR_RQCMDARG,
+                           "How much a word's repetition in a row adds to its score (BM25's k1)", nullptr,
+                           nullptr, 1.2, 0, 1000, 0);
+static MYSQL_SYSVAR_DOUBLE(fts_bm25_b, opt_bm25_b, PLUGIN_VAR_RQCMDARG,
+                           "How much a row's length lowers its score, from 0 to 1 (BM25's b)", nullptr,
+                           nullptr, 0.75, 0, 1, 0);
+static MYSQL_SYSVAR_STR(
+    fts_blend_chars, opt_blend_chars, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+    "Characters that join words: a word with one of them stands in FULLTEXT indexes that are "
+    "made from now on whole and in its parts",
+    check_blend_chars, nullptr, "");
+
+namespace {
+
+st_mysql_sys_var *const all[] = {
+    MYSQL_SYSVAR(fts_min_word_len), MYSQL_SYSVAR(fts_max_word_len), MYSQL_SYSVAR(fts_bm25_k1),
+    MYSQL_SYSVAR(fts_bm25_b),       MYSQL_SYSVAR(fts_blend_chars),
+};
+static_assert(std::size(all) == VARIABLES);
+
+}  // namespace
+
+struct st_mysql_sys_var *variable(size_t number) {
+  return all[number];
+}
+
+FullTextSettings settings() {
+  FullTextSettings settings;
+  settings.least_characters = static_cast<uint8_t>(opt_min_word_len);
+  settings.most_characters = static_cast<uint8_t>(opt_max_word_len);
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  if (opt_blend_chars) settings.blend = opt_blend_chars;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  return settings;
+}
+
+Bm25 scoring() {
+  Bm25 scoring;
+  scoring.k1 = opt_bm25_k1;
+  scoring.b = opt_bm25_b;
+  return scoring;
+}
+
+}  // namespace full_text
+}  // namespace tidesdb

@@ -1,0 +1,30 @@
+/*
+  Variables of full text: the rules for the words of new indexes, and the parameters of scores.
+*/
+#ifndef TIDESDB_SEARCH_VARIABLES_H
+#define TIDESDB_SEARCH_VARIABLES_H
+
+#include <cstddef>
+
+#include "search/settings.h"
+
+struct st_mysql_sys_var;
+
+namespace tidesdb {
+
+struct Bm25;
+
+namespace full_text {
+
+/* How many variables variable() has. */
+constexpr size_t VARIABLES = 5;
+struct st_mysql_sys_var *variable(size_t number);
+
+/* Of an index that is made now. */
+FullTextSettings settings();
+/* Of a search that begins now: its parameters, without the figures of a table. */
+Bm25 scoring();
+
+}  // namespace full_text
+}  // namespace tidesdb
+#endif
