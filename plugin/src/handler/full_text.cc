@@ -11,10 +11,16 @@
 */
 #include "handler/ha_tidesdb.h"
 
+#include <algorithm>
+#include <map>
+
+#include "ha_partition.h"
 #include "item_func.h"
 #include "sql_class.h"
 #include "sql_lex.h"
 
+#include "handler/full_text_need.h"
+#include "key/part_shape.h"
 #include "search/full_text_kind.h"
 #include "search/search.h"
 #include "search/variables.h"
@@ -27,6 +33,8 @@ namespace {
 
 /* Bytes of what one search keeps of its words' entries. */
 constexpr size_t MOST_SEARCH_MEMORY = size_t{1} << 30;
+/* Rows whose words an expanded query takes, and so many of these words at most. */
+constexpr size_t BEST_ROWS = 20, MOST_EXPANSION = 200;
 /* Entries between two looks at KILL. */
 constexpr ulonglong ENTRIES_BETWEEN_LOOKS = 4096;
 
@@ -74,19 +82,15 @@ FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
   search->info = {&calls, &more_calls};
   search->handler = this;
   search->index = index;
-  if (flags & FT_EXPAND) {
-    my_error(ER_NOT_SUPPORTED_YET, MYF(0), "TidesDB: WITH QUERY EXPANSION");
-    return nullptr;
-  }
   if (!make_conditions(flags, *text, search.get())) return nullptr;
-  const int error = open_search(search.get());
+  int error = open_search(search.get());
+  if (error == 0 && flags & FT_EXPAND) error = expand_search(*text, search.get());
   if (error != 0) {
     /* The client has an error that names more than the server's call would. */
     if (!table->in_use->is_error()) print_error(error, MYF(0));
     return nullptr;
   }
-  if (flags & FT_SORTED) search->rows->sort();
-  search->by_score = flags & FT_SORTED;
+  choose_rows(flags, search.get());
   return reinterpret_cast<FT_INFO *>(search.release());
 }
 
@@ -94,12 +98,14 @@ FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
 bool ha_tidesdb::make_conditions(uint flags, const String &text, FullTextSearch *search) {
   const FullTextKind &kind = *index_kinds_[search->index]->full_text();
   Bm25 scoring = full_text::scoring();
-  const tidesdb_family_stats rows = stats_of(open_table_->primary()),
-                             entries = stats_of(open_table_->index(search->index));
-  scoring.rows = static_cast<double>(rows.entries);
-  scoring.mean_length = rows.entries && entries.entries
-                            ? static_cast<double>(entries.entries) / static_cast<double>(rows.entries)
-                            : 1;
+  uint64_t rows = 0, entries = 0;
+  for_each_partition([&](ha_tidesdb *partition) {
+    rows += stats_of(partition->open_table_->primary()).entries;
+    entries += stats_of(partition->open_table_->index(search->index)).entries;
+    return 0;
+  });
+  scoring.rows = static_cast<double>(rows);
+  if (rows && entries) scoring.mean_length = static_cast<double>(entries) / static_cast<double>(rows);
   std::unique_ptr<Conditions> conditions(new Conditions(kind, scoring));
   if (flags & FT_BOOL) {
     QueryNode query;
@@ -129,6 +135,9 @@ int ha_tidesdb::open_search(FullTextSearch *search) {
       *index_kinds_[search->index]->full_text(),
       [&](const Lookup &lookup, const std::function<bool(Slice, Slice)> &take) {
         return read_postings(search->index, lookup, take);
+      },
+      [&](const Lookup &lookup, uint64_t *rows) {
+        return table->part_info ? count_in_partitions(search->index, lookup, rows) : 0;
       },
       MOST_SEARCH_MEMORY, &error);
   switch (result) {
@@ -173,6 +182,121 @@ int ha_tidesdb::read_postings(uint index, const Lookup &lookup,
   }
   tidesdb_cursor_reset(cursor);
   return status == TIDESDB_OK || status == TIDESDB_NOT_FOUND ? 0 : fail(status);
+}
+
+/* All that the table has and the server has opened, this one among them. Ends with the first result other
+   than 0. */
+int ha_tidesdb::for_each_partition(const std::function<int(ha_tidesdb *)> &look) {
+  if (!table->part_info || table->file->ht == ht) return look(this);
+  handler **partitions = static_cast<ha_partition *>(table->file)->get_child_handlers();
+  for (; *partitions; partitions++) {
+    ha_tidesdb *const partition = static_cast<ha_tidesdb *>(*partitions);
+    if (!partition->open_table_) continue;
+    if (const int result = look(partition)) return result;
+  }
+  return 0;
+}
+
+/*
+  Scores are those of the whole table: how many rows of all partitions have the lookup's terms (of a
+  beginning: entries). The first partition keeps the sums for the others.
+*/
+int ha_tidesdb::count_in_partitions(uint index, const Lookup &lookup, uint64_t *rows) {
+  ha_tidesdb *keeper = nullptr;
+  for_each_partition([&](ha_tidesdb *partition) {
+    keeper = partition;
+    return 1;
+  });
+  const query_id_t statement = table->in_use->query_id;
+  if (keeper->word_counts_of_ != statement) keeper->word_counts_.clear();
+  keeper->word_counts_of_ = statement;
+  const auto counted = keeper->word_counts_.try_emplace({index, lookup.first}, 0);
+  uint64_t &sum = counted.first->second;
+  int error = 0;
+  if (counted.second)
+    error = for_each_partition([&](ha_tidesdb *partition) {
+      return partition->count_entries_of(index, lookup, reading_txn(), &sum);
+    });
+  *rows = sum;
+  if (error == 0) return 0;
+  keeper->word_counts_.erase(counted.first);
+  return fail(error);
+}
+
+/* Adds to *rows. Status of the engine. */
+int ha_tidesdb::count_entries_of(uint index, const Lookup &lookup, tidesdb_txn *txn, uint64_t *rows) {
+  CursorHandle cursor;
+  int status = open_cursor(open_table_->index(index), &cursor);
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof(seek));
+  seek.key = reinterpret_cast<const uchar *>(lookup.first.data());
+  seek.key_size = seek.prefix_size = lookup.first.size();
+  seek.where = TIDESDB_SEEK_AT_OR_AFTER;
+  seek.mode = TIDESDB_READ_SNAPSHOT;
+  uint64_t entries = 0;
+  if (status == TIDESDB_OK) status = tidesdb_cursor_seek(cursor.get(), txn, &seek);
+  if (status == TIDESDB_OK) status = tidesdb_cursor_count(cursor.get(), &entries);
+  *rows += entries;
+  return status == TIDESDB_NOT_FOUND ? static_cast<int>(TIDESDB_OK) : status;
+}
+
+/*
+  WITH QUERY EXPANSION: searches once more, with the words of the best rows, those first that most of them
+  have. (MyISAM takes all words of 20 rows.)
+*/
+int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
+  search->rows->keep_best(BEST_ROWS);
+  struct Found {
+    size_t rows = 0, frequency = 0;
+  };
+  std::map<std::string, Found> terms;
+  const FullTextKind &kind = *index_kinds_[search->index]->full_text();
+  EntrySet own;
+  for (size_t place = 0; place < std::min(search->rows->count(), BEST_ROWS); place++) {
+    if (const int error = read_words(search->index, search->rows->hit(place).row.key, &own)) return error;
+    for (const EntrySet::Entry &entry : own) {
+      Slice term, key;
+      Posting posting;
+      if (!kind.terms().split(entry.key.slice(), &term, &key) || !read_posting(entry.value.slice(), &posting))
+        continue;
+      Found &found = terms[std::string(reinterpret_cast<const char *>(term.data), term.size)];
+      found.rows++;
+      found.frequency += posting.frequency;
+    }
+  }
+  std::vector<std::pair<std::string, Found>> best(terms.begin(), terms.end());
+  std::stable_sort(best.begin(), best.end(), [](const auto &a, const auto &b) {
+    return a.second.rows != b.second.rows ? a.second.rows > b.second.rows
+                                          : a.second.frequency > b.second.frequency;
+  });
+  if (best.size() > MOST_EXPANSION) best.resize(MOST_EXPANSION);
+  std::unique_ptr<Conditions> conditions(new Conditions(kind, search->rows->conditions().scoring()));
+  conditions->add_words(slice_of(text));
+  for (const auto &[term, found] : best)
+    conditions->add_term({reinterpret_cast<const uchar *>(term.data()), term.size()});
+  search->rows.reset(new RowSearch(std::move(conditions)));
+  return open_search(search);
+}
+
+/* The entries of a row in the index; none: the row is gone. */
+int ha_tidesdb::read_words(uint index, Slice primary_key, EntrySet *entries) {
+  entries->clear();
+  if (!whole_reader_) whole_reader_.reset(new (std::nothrow) RowReader(*row_codec_));
+  tidesdb_cursor *cursor;
+  if (const int error = row_cursor(&cursor)) return error;
+  Slice value;
+  const bool latest = reads_latest() || !lock_choice_.locks_nothing();
+  const int status = tidesdb_cursor_get(cursor, reading_txn(), primary_key.data, primary_key.size,
+                                        latest ? TIDESDB_READ_LATEST : TIDESDB_READ_SNAPSHOT, &value);
+  if (status == TIDESDB_NOT_FOUND) return 0;
+  if (status != TIDESDB_OK) return fail(status);
+  buffers_.kept_record.clear();
+  uchar *const record = buffers_.kept_record.reserve(table_share->reclength);
+  if (!whole_reader_ || !whole_reader_->choose(nullptr)) return HA_ERR_OUT_OF_MEM;
+  if (!whole_reader_->read(primary_key, value, record)) return undecodable_row(value);
+  make_entries(index, record, primary_key, entries);
+  buffers_.kept_record.clear();
+  return 0;
 }
 
 /* Of the row in the record, which is whole in the columns of the index. */
@@ -221,8 +345,64 @@ float ha_tidesdb::score_of_record(const FullTextSearch &search, const uchar *rec
   return search.rows->score_of(key.slice());
 }
 
+/*
+  Which of the rows ft_read() gives, in which order, and whether it has to read them. Where it does not, their
+  keys give what the statement needs of them: of COUNT(*) nothing, of a sort by score the reference.
+*/
+void ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
+  bitmap_clear_all(&table->tmp_set);
+  const FullTextNeed need = FullTextNeed::of(table, search->index, flags, &table->tmp_set);
+  if (flags & FT_SORTED || need.unsorted)
+    search->rows->sort();
+  else if (need.best != HA_POS_ERROR && !entries_may_not_fit())
+    search->rows->keep_best(need.best);
+  search->keys_are_enough = need.knows_columns && !entries_may_not_fit() && has_self_contained_key();
+  if (search->keys_are_enough && has_primary_key())
+    for (const KeyPart &part : primary_codec_->parts()) bitmap_clear_bit(&table->tmp_set, part.field_index);
+  search->keys_are_enough = search->keys_are_enough && bitmap_is_clear_all(&table->tmp_set);
+  bitmap_clear_all(&table->tmp_set);
+}
+
+/* Whether all columns of the primary key can be read from it. */
+bool ha_tidesdb::has_self_contained_key() const {
+  if (!has_primary_key()) return true;
+  const std::vector<KeyPart> &parts = primary_codec_->parts();
+  return std::all_of(parts.begin(), parts.end(), part_is_self_contained);
+}
+
+/* What the statement needs of the row with this key. */
+void ha_tidesdb::give_key(Slice key, uchar *buf) {
+  restore_record(table, s->default_values);
+  remember_row_number(key);
+  if (!has_primary_key()) return;
+  const uchar *at = key.data;
+  for (const KeyPart &part : primary_codec_->parts()) {
+    decode_fixed_part(part, at, buf);
+    at += part.encoded_size;
+  }
+}
+
+/*
+  The search that gives the rows. The server sets it as `ft_handler`; its handler for partitions sets there
+  the one that was made last, for whichever MATCH.
+*/
+FullTextSearch *ha_tidesdb::search_of_rows() {
+  const TABLE_LIST *named = table->pos_in_table_list;
+  if (table->part_info && table->file->ht != ht && named && named->select_lex) {
+    handler **partitions = static_cast<ha_partition *>(table->file)->get_child_handlers();
+    size_t place = 0;
+    while (partitions[place] && partitions[place] != this) place++;
+    List_iterator<Item_func_match> items(*named->select_lex->ftfunc_list);
+    while (const Item_func_match *item = items++)
+      if (item->table == table && item->join_key && item->ft_handler && partitions[place])
+        return reinterpret_cast<FullTextSearch *>(
+            reinterpret_cast<st_partition_ft_info *>(item->ft_handler)->part_ft_info[place]);
+  }
+  return reinterpret_cast<FullTextSearch *>(ft_handler);
+}
+
 int ha_tidesdb::ft_init() {
-  if (ft_handler) reinterpret_cast<FullTextSearch *>(ft_handler)->place = 0;
+  if (FullTextSearch *search = search_of_rows()) search->place = 0;
   return 0;
 }
 
@@ -230,15 +410,18 @@ void ha_tidesdb::ft_end() {}
 
 /* The next row of the search that the server has given to the handler. */
 int ha_tidesdb::ft_read(uchar *buf) {
-  if (!ft_handler) return HA_ERR_END_OF_FILE;
-  FullTextSearch &search = *reinterpret_cast<FullTextSearch *>(ft_handler);
+  FullTextSearch *const given = search_of_rows();
+  if (!given) return HA_ERR_END_OF_FILE;
+  FullTextSearch &search = *given;
   if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
-  const std::vector<Hit> &hits = search.rows->hits();
-  while (search.place < hits.size()) {
-    const size_t place = search.by_score ? search.rows->sorted()[search.place] : search.place;
-    search.place++;
-    const Hit &hit = hits[place];
+  while (search.place < search.rows->count()) {
+    const Hit &hit = search.rows->hit(search.place++);
+    if (search.keys_are_enough) {
+      give_key(hit.row.key, buf);
+      search.score = hit.score;
+      return 0;
+    }
     const int error = read_by_key(hit.row.key, buf, HA_ERR_KEY_NOT_FOUND, TIDESDB_READ_BY_ENTRY);
     if (error == HA_ERR_KEY_NOT_FOUND) {
       unlock_row();

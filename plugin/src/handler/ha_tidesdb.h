@@ -75,9 +75,9 @@ struct FullTextSearch {
   class ::ha_tidesdb *handler = nullptr;
   uint index = 0;
   std::unique_ptr<RowSearch> rows;
-  bool by_score = false;
-  size_t place = 0; /* of the next row that ft_read() gives */
-  float score = 0;  /* of the last one */
+  bool keys_are_enough = false; /* ft_read() reads no row */
+  size_t place = 0;             /* of the next row that ft_read() gives */
+  float score = 0;              /* of the last one */
 
   ~FullTextSearch();
 };
@@ -356,6 +356,15 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* full_text.cc */
   bool make_conditions(uint flags, const String &text, tidesdb::FullTextSearch *search);
   int open_search(tidesdb::FullTextSearch *search);
+  int for_each_partition(const std::function<int(ha_tidesdb *)> &look);
+  int count_in_partitions(uint index, const tidesdb::Lookup &lookup, uint64_t *rows);
+  int count_entries_of(uint index, const tidesdb::Lookup &lookup, tidesdb_txn *txn, uint64_t *rows);
+  int expand_search(const String &text, tidesdb::FullTextSearch *search);
+  int read_words(uint index, Slice primary_key, EntrySet *entries);
+  tidesdb::FullTextSearch *search_of_rows();
+  void choose_rows(uint flags, tidesdb::FullTextSearch *search);
+  bool has_self_contained_key() const;
+  void give_key(Slice key, uchar *buf);
   int read_postings(uint index, const tidesdb::Lookup &lookup, const std::function<bool(Slice, Slice)> &take);
   float score_by_words(const tidesdb::FullTextSearch &search, const uchar *record, Slice primary_key);
 
@@ -587,6 +596,10 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
     ulong first_row = 0; /* its number for errors; 0: they have none */
   };
   ManyRows inserts_;
+
+  /* Of the table's first partition: rows of all of them with the words of the statement's searches. */
+  std::map<std::pair<uint, std::string>, uint64_t> word_counts_;
+  query_id_t word_counts_of_ = 0;
 
   /* --- of the scan --- */
   tidesdb::Scan scan_;

@@ -71,18 +71,21 @@ void Conditions::add_words(Slice text) {
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
     if (!kind_.rules().has_length(word.characters)) return;
     term.clear();
-    if (!kind_.terms().append(word.text, &term) || !kind_.keeps(term.slice())) return;
-    const size_t known = lookups_.size();
-    const uint lookup = lookup_of(text_of(term), "", false);
-    if (lookup < known) {
-      lookups_[lookup].times++;
-      return;
-    }
-    Condition part;
-    part.kind = Condition::Kind::LOOKUP;
-    part.lookup = lookup;
-    root_.parts.push_back(std::move(part));
+    if (kind_.terms().append(word.text, &term) && kind_.keeps(term.slice())) add_term(term.slice());
   });
+}
+
+void Conditions::add_term(Slice term) {
+  const size_t known = lookups_.size();
+  const uint lookup = lookup_of(std::string(reinterpret_cast<const char *>(term.data), term.size), "", false);
+  if (lookup < known) {
+    lookups_[lookup].times++;
+    return;
+  }
+  Condition part;
+  part.kind = Condition::Kind::LOOKUP;
+  part.lookup = lookup;
+  root_.parts.push_back(std::move(part));
 }
 
 void Conditions::set(const QueryNode &query) { root_ = translate(query); }

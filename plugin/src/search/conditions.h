@@ -59,6 +59,8 @@ class Conditions {
 
   /* Natural language: all words of the text help. */
   void add_words(Slice text);
+  /* One more word that helps. */
+  void add_term(Slice term);
   void set(const QueryNode &query);
 
   const std::vector<Lookup> &lookups() const { return lookups_; }

@@ -64,8 +64,8 @@ void PostingList::finish(const Lookup &lookup) {
   postings_ = std::move(postings);
 }
 
-RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntries &read, size_t most_memory,
-                                        int *error) {
+RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntries &read,
+                                        const CountRows &count, size_t most_memory, int *error) {
   const std::vector<Lookup> &lookups = conditions_->lookups();
   lists_.resize(lookups.size());
   size_t before = 0;
@@ -91,7 +91,10 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntr
     if (*error != 0) return Result::FAILED;
     if (result != Result::DONE) return result;
     list.finish(lookup);
-    conditions_->set_rows_with(i, list.size());
+    uint64_t rows = list.size();
+    *error = count(lookup, &rows);
+    if (*error != 0) return Result::FAILED;
+    conditions_->set_rows_with(i, rows);
     before += list.memory();
   }
   return Result::DONE;
@@ -181,19 +184,33 @@ void RowSearch::match_rows() {
   }
 }
 
-RowSearch::Result RowSearch::run(const FullTextKind &kind, const ReadEntries &read, size_t most_memory,
-                                 int *error) {
-  const Result result = read_lists(kind, read, most_memory, error);
+RowSearch::Result RowSearch::run(const FullTextKind &kind, const ReadEntries &read, const CountRows &count,
+                                 size_t most_memory, int *error) {
+  const Result result = read_lists(kind, read, count, most_memory, error);
   if (result == Result::DONE) match_rows();
   return result;
 }
 
 void RowSearch::sort() {
-  sorted_.resize(hits_.size());
-  std::iota(sorted_.begin(), sorted_.end(), 0);
-  std::sort(sorted_.begin(), sorted_.end(), [this](uint32_t a, uint32_t b) {
+  is_chosen_ = true;
+  chosen_.resize(hits_.size());
+  std::iota(chosen_.begin(), chosen_.end(), 0);
+  std::sort(chosen_.begin(), chosen_.end(), [this](uint32_t a, uint32_t b) {
     return hits_[a].score != hits_[b].score ? hits_[a].score > hits_[b].score : a < b;
   });
+}
+
+void RowSearch::keep_best(size_t most) {
+  if (most >= hits_.size()) return;
+  is_chosen_ = true;
+  if (most == 0) return;
+  std::vector<float> scores;
+  for (const Hit &hit : hits_) scores.push_back(hit.score);
+  std::nth_element(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(most - 1), scores.end(),
+                   std::greater<float>());
+  const float least = scores[most - 1];
+  for (size_t i = 0; i < hits_.size(); i++)
+    if (hits_[i].score >= least) chosen_.push_back(static_cast<uint32_t>(i));
 }
 
 float RowSearch::score_of(Slice row_key) const {

@@ -73,25 +73,34 @@ class RowSearch {
   /* Of one lookup: calls for each entry, in the order of keys, until that returns false. Returns 0 or an
    * error. */
   using ReadEntries = std::function<int(const Lookup &, const std::function<bool(Slice key, Slice value)> &)>;
+  /* Sets in how many rows the lookup's terms are, for its weight: of so many by the lists. Returns as above.
+   */
+  using CountRows = std::function<int(const Lookup &, uint64_t *rows)>;
   enum class Result : uchar { DONE, FAILED, DAMAGED, TOO_LARGE };
   /* `error`: of `read`. */
-  Result run(const FullTextKind &kind, const ReadEntries &read, size_t most_memory, int *error);
+  Result run(const FullTextKind &kind, const ReadEntries &read, const CountRows &count, size_t most_memory,
+             int *error);
 
-  const std::vector<Hit> &hits() const { return hits_; }
-  /* Places in hits(), the best first, those of one score by their keys. */
+  /* The rows to give: all, in the order of their keys, unless one of these is called. */
+  size_t count() const { return is_chosen_ ? chosen_.size() : hits_.size(); }
+  const Hit &hit(size_t place) const { return hits_[is_chosen_ ? chosen_[place] : place]; }
+  /* All, the best first, those of one score by their keys. */
   void sort();
-  const std::vector<uint32_t> &sorted() const { return sorted_; }
+  /* The best, so many and those that tie with the last of them, in the order of their keys. */
+  void keep_best(size_t most);
   /* 0: the row does not match. */
   float score_of(Slice row_key) const;
 
  private:
-  Result read_lists(const FullTextKind &kind, const ReadEntries &read, size_t most_memory, int *error);
+  Result read_lists(const FullTextKind &kind, const ReadEntries &read, const CountRows &count,
+                    size_t most_memory, int *error);
   void match_rows();
 
   std::unique_ptr<Conditions> conditions_;
   std::vector<PostingList> lists_;
   std::vector<Hit> hits_;
-  std::vector<uint32_t> sorted_;
+  bool is_chosen_ = false;
+  std::vector<uint32_t> chosen_; /* places in hits_ */
 };
 
 }  // namespace tidesdb
