@@ -153,6 +153,8 @@ int ha_tidesdb::reset() {
   if (row_reader_) row_reader_->end_statement();
   if (whole_reader_) whole_reader_->end_statement();
   writer_.end_statement();
+  for (const std::unique_ptr<IndexKind> &kind : index_kinds_)
+    if (kind) kind->release();
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();
   if (parent_keys_) parent_keys_->reset();

@@ -11,9 +11,15 @@ namespace {
 /* Between the words of two columns: no phrase goes from one into the next. */
 constexpr uint32_t COLUMN_GAP = 1 << 16;
 
-/* Kept between rows. */
-constexpr size_t MOST_KEPT_BYTES = 1 << 20;
-constexpr size_t MOST_KEPT_OCCURRENCES = 1 << 16;
+/* Kept between statements. */
+constexpr size_t MOST_KEPT_BYTES = 16384;
+constexpr size_t MOST_KEPT_OCCURRENCES = 1024;
+
+uint64_t head_of(Slice term) {
+  uint64_t head = 0;
+  for (size_t i = 0; i < sizeof head; i++) head = head << 8 | (i < term.size ? term.data[i] : 0);
+  return head;
+}
 
 CHARSET_INFO *charset_of(const TABLE *table, uint index) {
   return table->field[table->key_info[index].key_part[0].fieldnr - 1]->charset();
@@ -39,16 +45,24 @@ bool FullTextKind::primary_key(Slice key, Slice, Slice *primary_key) const {
 }
 
 void FullTextKind::add_words(Slice text, uint32_t *position) const {
-  *position = rules_.for_each(text, *position, [this](const WordRules::Word &word) {
+  const auto make_term = [this](Slice word, ByteBuffer *to) {
+    const size_t begin = to->size();
+    if (codec_.append(word, to) && stopwords_.has({to->data() + begin, to->size() - begin}))
+      to->truncate(begin);
+  };
+  *position = rules_.for_each(text, *position, [&](const WordRules::Word &word) {
     if (!rules_.has_length(word.characters)) return;
-    const size_t begin = bytes_.size();
-    if (!codec_.append(word.text, &bytes_)) return;
-    const size_t size = bytes_.size() - begin;
-    if (stopwords_.has({bytes_.data() + begin, size}))
-      bytes_.truncate(begin);
-    else
-      occurrences_.push_back({begin, static_cast<uint32_t>(size), word.position});
+    const Slice term = cache_.term_of(word.text, make_term);
+    if (term.size == 0) return;
+    occurrences_.push_back({head_of(term), bytes_.size(), static_cast<uint32_t>(term.size), word.position});
+    bytes_.append(term);
   });
+}
+
+void FullTextKind::release() const {
+  cache_.release();
+  bytes_.release_beyond(MOST_KEPT_BYTES);
+  if (occurrences_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Occurrence>().swap(occurrences_);
 }
 
 void FullTextKind::add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const {
@@ -68,11 +82,13 @@ void FullTextKind::add_entries(const uchar *record, Slice primary_key, EntrySet 
   }
   const auto term_of = [this](const Occurrence &at) { return Slice{bytes_.data() + at.begin, at.size}; };
   std::sort(occurrences_.begin(), occurrences_.end(), [&](const Occurrence &a, const Occurrence &b) {
+    if (a.head != b.head) return a.head < b.head;
     const int order = compare_bytes(term_of(a), term_of(b));
     return order != 0 ? order < 0 : a.position < b.position;
   });
   const auto begins_term = [&](size_t i) {
-    return i == 0 || !same_bytes(term_of(occurrences_[i - 1]), term_of(occurrences_[i]));
+    return i == 0 || occurrences_[i - 1].head != occurrences_[i].head ||
+           !same_bytes(term_of(occurrences_[i - 1]), term_of(occurrences_[i]));
   };
   uint32_t different = 0;
   for (size_t i = 0; i < occurrences_.size(); i++) different += begins_term(i);
@@ -94,8 +110,6 @@ void FullTextKind::add_entries(const uchar *record, Slice primary_key, EntrySet 
     entry->value.set_end(write_varint(entry->value.reserve(MAX_VARINT_SIZE), at.position - last));
     last = at.position;
   }
-  if (bytes_.size() > MOST_KEPT_BYTES) bytes_.release_beyond(MOST_KEPT_BYTES);
-  if (occurrences_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Occurrence>().swap(occurrences_);
 }
 
 }  // namespace tidesdb

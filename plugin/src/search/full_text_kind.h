@@ -10,6 +10,7 @@
 #include "key/index_kind.h"
 #include "search/settings.h"
 #include "search/stopwords.h"
+#include "search/term_cache.h"
 #include "search/terms.h"
 #include "search/words.h"
 
@@ -22,6 +23,7 @@ class FullTextKind final : public IndexKind {
   bool is_unique() const override { return false; }
   bool primary_key(Slice key, Slice value, Slice *primary_key) const override;
   const FullTextKind *full_text() const override { return this; }
+  void release() const override;
 
   CHARSET_INFO *charset() const { return charset_; }
   const FullTextSettings &settings() const { return settings_; }
@@ -35,7 +37,8 @@ class FullTextKind final : public IndexKind {
   void add_words(Slice text, uint32_t *position) const;
 
   struct Occurrence {
-    size_t begin; /* of the term, in terms_ */
+    uint64_t head; /* of the term: its first bytes, in the order of terms */
+    size_t begin;  /* of the term, in bytes_ */
     uint32_t size;
     uint32_t position;
   };
@@ -47,6 +50,7 @@ class FullTextKind final : public IndexKind {
   WordRules rules_;
   TermCodec codec_;
   StopwordTerms stopwords_;
+  mutable TermCache cache_;
   mutable ByteBuffer bytes_; /* terms of the row's words */
   mutable std::vector<Occurrence> occurrences_;
 };

@@ -1,0 +1,96 @@
+/*
+  Terms of words that were met before: to weigh a word costs more than to find it here.
+
+  Bounded: a full cache is emptied. Pointers into it are good until the next call.
+*/
+#ifndef TIDESDB_SEARCH_TERM_CACHE_H
+#define TIDESDB_SEARCH_TERM_CACHE_H
+
+#include <vector>
+
+#include "key/bytes.h"
+
+namespace tidesdb {
+
+class TermCache {
+ public:
+  /* The term of a word; make(word, out) appends it where the word is new. An empty one: the word is in no
+   * index. */
+  template <class Make>
+  Slice term_of(Slice word, Make make) {
+    if (slots_.empty()) slots_.resize(FIRST_SLOTS);
+    const uint64_t hash = hash_of(word);
+    size_t at = hash & (slots_.size() - 1);
+    for (; slots_[at].word_size != 0; at = (at + 1) & (slots_.size() - 1)) {
+      const Slot &slot = slots_[at];
+      if (slot.hash == static_cast<uint32_t>(hash >> 32) &&
+          same_bytes({bytes_.data() + slot.place, slot.word_size}, word))
+        return {bytes_.data() + slot.place + slot.word_size, slot.term_size};
+    }
+    if (has_to_grow()) {
+      grow();
+      return term_of(word, make);
+    }
+    const size_t place = bytes_.size();
+    bytes_.append(word);
+    make(word, &bytes_);
+    slots_[at] = {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(place),
+                  static_cast<uint32_t>(word.size), static_cast<uint32_t>(bytes_.size() - place - word.size)};
+    used_++;
+    return {bytes_.data() + place + word.size, slots_[at].term_size};
+  }
+
+  /* Between statements: a large one goes. */
+  void release() {
+    if (slots_.size() > FIRST_SLOTS) clear(0);
+  }
+
+ private:
+  static constexpr size_t FIRST_SLOTS = 512, MOST_SLOTS = 1 << 16, MOST_BYTES = 2 << 20;
+
+  struct Slot {
+    uint32_t hash = 0, place = 0;
+    uint32_t word_size = 0; /* 0: free */
+    uint32_t term_size = 0;
+  };
+
+  static uint64_t hash_of(Slice word) {
+    uint64_t hash = 0x9e3779b97f4a7c15 ^ word.size;
+    const uchar *at = word.data;
+    size_t left = word.size;
+    for (; left >= 8; at += 8, left -= 8) hash = mix(hash, uint8korr(at));
+    uint64_t last = 0;
+    for (size_t i = 0; i < left; i++) last |= static_cast<uint64_t>(at[i]) << (8 * i);
+    return mix(hash, last);
+  }
+  static uint64_t mix(uint64_t hash, uint64_t bits) {
+    hash = (hash ^ bits) * 0xff51afd7ed558ccd;
+    return hash ^ hash >> 32;
+  }
+
+  bool has_to_grow() const { return 2 * (used_ + 1) > slots_.size() || bytes_.size() > MOST_BYTES; }
+  void grow() {
+    if (slots_.size() >= MOST_SLOTS || bytes_.size() > MOST_BYTES) return clear(MOST_SLOTS);
+    std::vector<Slot> old(slots_.size() * 4);
+    old.swap(slots_);
+    for (const Slot &slot : old) {
+      if (slot.word_size == 0) continue;
+      size_t at = hash_of({bytes_.data() + slot.place, slot.word_size}) & (slots_.size() - 1);
+      while (slots_[at].word_size != 0) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = slot;
+    }
+  }
+  void clear(size_t slots) {
+    std::vector<Slot>(slots).swap(slots_);
+    used_ = 0;
+    bytes_.release_beyond(slots ? MOST_BYTES : 0);
+    bytes_.clear();
+  }
+
+  std::vector<Slot> slots_; /* a power of two */
+  size_t used_ = 0;
+  ByteBuffer bytes_; /* each word, then its term */
+};
+
+}  // namespace tidesdb
+#endif
