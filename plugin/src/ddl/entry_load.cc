@@ -14,6 +14,8 @@ namespace {
 
 /* Part of the write buffer that the entries of all indexes take in memory while they are sorted. */
 constexpr ulonglong SORTS_IN_WRITE_BUFFER = 16;
+/* The same where a row has an entry for each of its words. */
+constexpr ulonglong WORD_SORTS_IN_WRITE_BUFFER = 4;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 constexpr ulonglong LEAST_LOADS = 16;
 /* Entries that go to the engine in one call. */
@@ -21,8 +23,9 @@ constexpr size_t ENTRIES_OF_A_WRITE = 32;
 /* Entries between two looks at KILL. */
 constexpr ulonglong ENTRIES_BETWEEN_LOOKS = 1024;
 
-size_t sort_memory(size_t loads) {
-  return std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / loads);
+size_t sort_memory(const IndexKind &kind, size_t loads) {
+  const ulonglong part = kind.full_text() ? WORD_SORTS_IN_WRITE_BUFFER : SORTS_IN_WRITE_BUFFER;
+  return std::max(LEAST_SORT_MEMORY, sysvars::write_buffer_size() / part / loads);
 }
 
 /* An entry carries its row's time of expiry through the sort, after its value. */
@@ -100,7 +103,7 @@ size_t most_entry_loads() {
 }
 
 EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
-    : kind_(kind), owner_(std::move(owner)), sort_(plugin.db, sort_memory(loads), owner_.killed) {}
+    : kind_(kind), owner_(std::move(owner)), sort_(plugin.db, sort_memory(kind, loads), owner_.killed) {}
 
 int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
   value_.assign(value);

@@ -32,6 +32,18 @@ inline int compare_bytes(Slice a, Slice b) {
   return a.size < b.size ? -1 : 1;
 }
 
+/* The first bytes of a key, so that numbers are in the order of keys; those of a key and of one that goes on
+   from it by zero bytes are equal. */
+inline uint64_t key_head(Slice key) {
+  uint64_t head = 0;
+  if (key.size >= sizeof head) {
+    memcpy(&head, key.data, sizeof head);
+    return __builtin_bswap64(head);
+  }
+  for (size_t i = 0; i < sizeof head; i++) head = head << 8 | (i < key.size ? key.data[i] : 0);
+  return head;
+}
+
 class ByteBuffer {
  public:
   ByteBuffer() = default;

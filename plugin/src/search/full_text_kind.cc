@@ -15,12 +15,6 @@ constexpr uint32_t COLUMN_GAP = 1 << 16;
 constexpr size_t MOST_KEPT_BYTES = 16384;
 constexpr size_t MOST_KEPT_OCCURRENCES = 1024;
 
-uint64_t head_of(Slice term) {
-  uint64_t head = 0;
-  for (size_t i = 0; i < sizeof head; i++) head = head << 8 | (i < term.size ? term.data[i] : 0);
-  return head;
-}
-
 CHARSET_INFO *charset_of(const TABLE *table, uint index) {
   return table->field[table->key_info[index].key_part[0].fieldnr - 1]->charset();
 }
@@ -54,7 +48,7 @@ void FullTextKind::add_words(Slice text, uint32_t *position) const {
     if (!rules_.has_length(word.characters)) return;
     const Slice term = cache_.term_of(word.text, make_term);
     if (term.size == 0) return;
-    occurrences_.push_back({head_of(term), bytes_.size(), static_cast<uint32_t>(term.size), word.position});
+    occurrences_.push_back({key_head(term), bytes_.size(), static_cast<uint32_t>(term.size), word.position});
     bytes_.append(term);
   });
 }

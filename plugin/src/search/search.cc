@@ -10,7 +10,7 @@ namespace tidesdb {
 RowName RowName::of(Slice key) {
   RowName name;
   name.key = key;
-  for (size_t i = 0; i < sizeof name.head; i++) name.head = name.head << 8 | (i < key.size ? key.data[i] : 0);
+  name.head = key_head(key);
   return name;
 }
 
