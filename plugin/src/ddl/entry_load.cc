@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "row/row_ttl.h"
+#include "search/full_text_kind.h"
 #include "store/chunked_load.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -108,7 +109,10 @@ EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
 int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
   value_.assign(value);
   append_expiry(expiry, &value_);
-  return sort_.add(key, value_.slice()) ? 0 : sort_failed();
+  Slice term{nullptr, 0}, row;
+  if (const FullTextKind *words = kind_.full_text(); words && !words->terms().split(key, &term, &row))
+    term.size = 0;
+  return sort_.add(key, value_.slice(), term.size) ? 0 : sort_failed();
 }
 
 int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {

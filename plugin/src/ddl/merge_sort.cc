@@ -153,24 +153,29 @@ Slice MergeSort::key_at(size_t at) const {
   return {entry + HEAD_SIZE, uint4korr(entry)};
 }
 
+/* Before the sort: places go from the last entry to the first. */
+size_t MergeSort::place_of(uint32_t number) { return entries_.places()[entries_.count() - 1 - number]; }
+
 Slice MergeSort::value_at(size_t at) const {
   const uchar *entry = entries_.at(at);
   return {entry + HEAD_SIZE + uint4korr(entry), uint4korr(entry + 4)};
 }
 
-bool MergeSort::add(Slice key, Slice value) {
+bool MergeSort::add(Slice key, Slice value, size_t group) {
   const size_t bytes = entry_size(key, value);
   if (!entries_.has_room(bytes)) {
     if (entries_.count() && !spill()) return false;
     if (!entries_.has_room(bytes) && !entries_.make(std::max(memory_, bytes + sizeof(size_t)))) return false;
   }
   write_entry(entries_.add(bytes), key, value);
+  if (group != 0 && groups_.entries() + 1 == entries_.count()) groups_.add(key, group);
   size_ += bytes;
-  if (entries_.taken() >= held_ + STEP) hold(entries_.taken());
+  const size_t taken = entries_.taken() + groups_.memory();
+  if (taken >= held_ + STEP) hold(taken);
   return true;
 }
 
-/* By the first bytes of the keys, where they differ: the others cost a look at each. */
+/* By groups, or by the first bytes of the keys, where they differ: the others cost a look at each. */
 void MergeSort::sort_memory() {
   struct Place {
     uint64_t head;
@@ -178,6 +183,15 @@ void MergeSort::sort_memory() {
   };
   const size_t count = entries_.count();
   const size_t held = held_;
+  if (count != 0 && groups_.entries() == count && groups_.in_order()) {
+    hold(held + count * sizeof(size_t));
+    std::vector<size_t> sorted;
+    sorted.reserve(count);
+    groups_.for_each([&](uint32_t number) { sorted.push_back(place_of(number)); });
+    std::copy(sorted.begin(), sorted.end(), entries_.places());
+    hold(held);
+    return;
+  }
   hold(held + count * sizeof(Place));
   std::vector<Place> sorted(count);
   size_t *places = entries_.places();
@@ -198,6 +212,7 @@ bool MergeSort::spill() {
     if (!run->write(key_at(places[i]), value_at(places[i]))) return false;
   if (!run->flush()) return false;
   entries_.clear();
+  groups_.clear();
   runs_.push_back(std::move(run));
   for (;;) {
     const uint level = runs_.back()->level;
@@ -239,6 +254,7 @@ bool MergeSort::begin_reading() {
   }
   if (entries_.count() && !spill()) return false;
   entries_.release();
+  groups_.release();
   hold(0);
   /* Of each level there are fewer than FAN_IN: more than two levels of them are merged once more. */
   while (runs_.size() > 2 * FAN_IN)

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "ddl/key_groups.h"
 #include "ddl/sort_memory.h"
 #include "key/bytes.h"
 #include "tidesdb.h"
@@ -28,8 +29,9 @@ class MergeSort {
   MergeSort(const MergeSort &) = delete;
   MergeSort &operator=(const MergeSort &) = delete;
 
-  /* false: memory or a temporary file failed, and the client has been told; or the statement is killed. */
-  bool add(Slice key, Slice value);
+  /* false: memory or a temporary file failed, and the client has been told; or the statement is killed.
+     `group`: so many first bytes of the key make a group (ddl/key_groups.h); 0: it has none. */
+  bool add(Slice key, Slice value, size_t group = 0);
   /* Bytes of all entries so far. */
   ulonglong size() const { return size_; }
   /* After the last add(): the entries in order of their keys. */
@@ -47,6 +49,7 @@ class MergeSort {
   bool merge_last(size_t count);
   Slice key_at(size_t at) const;
   Slice value_at(size_t at) const;
+  size_t place_of(uint32_t number);
 
   tidesdb_db *const db_;
   const size_t memory_;
@@ -54,6 +57,7 @@ class MergeSort {
   ulonglong size_ = 0;
   size_t held_ = 0;    /* what tidesdb_count_sort_memory() knows */
   SortMemory entries_; /* u32 size of the key, u32 size of the value, both */
+  KeyGroups groups_;   /* of the entries in memory, if all have one */
   size_t read_ = 0;    /* of the entries, when all are in memory */
   std::vector<std::unique_ptr<Run>> runs_;
   std::unique_ptr<Merge> merge_;
