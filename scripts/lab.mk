@@ -56,9 +56,11 @@ EXPERIMENT ?=
 SIZE ?= small
 # The bare engine's program takes three minutes and RocksDB's packages: for its own experiment alone.
 ENGINE_PROGRAM := $(if $(or $(if $(EXPERIMENT),,all),$(findstring engine,$(notdir $(EXPERIMENT)))),engine-program)
+# Galera's provider comes with a package: for the experiment that needs it alone.
+WITH_PROVIDER := $(if $(or $(if $(EXPERIMENT),,all),$(findstring cluster,$(notdir $(EXPERIMENT)))),WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && )
 experiments: plugin $(ENGINE_PROGRAM) builds-to-compare ## the experiments of experiments/, small: [EXPERIMENT=file] [SIZE=full]
 	@$(call say,running experiments (about two and a half hours for all of them at SIZE=small))
-	$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
+	$(WITH_PROVIDER)$(TIDELAB) run --prefix $(MARIADB_PREFIX) --plugin $(PLUGIN) --data $(BUILD)/experiments --out $(BUILD)/runs \
 	  $(if $(EXPERIMENT),--size $(SIZE) --resume $(EXPERIMENT),--all-small)
 
 # RUN is a run's folder, NAME what it is called in docs/results.

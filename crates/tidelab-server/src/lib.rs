@@ -4,6 +4,7 @@
 //! `tidelab` runs the checker, so neither of the two can hold the common parts.
 //!
 //! * [`server`] starts a server, reads back its settings, and runs statements on it.
+//! * [`cluster`] makes servers nodes of a Galera cluster.
 //! * [`workload`] holds the loads: sysbench, TPC-C, the insert benchmark, large copies, and the rule for the
 //!   end of a warm-up.
 //! * [`disk`] is a disk in memory whose speed stays the same, for measurements.
@@ -15,6 +16,7 @@
 //! Nothing here links the engine: a load gets the same as any client of the server.
 
 pub mod calendar;
+pub mod cluster;
 pub mod disk;
 pub mod error;
 pub mod interrupt;

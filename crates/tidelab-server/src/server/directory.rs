@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::fcntl::{posix_fadvise, Flock, FlockArg, PosixFadviseAdvice};
 use nix::unistd::geteuid;
@@ -126,7 +127,10 @@ pub(super) fn socket_path(directory: &Path) -> (PathBuf, bool) {
     if inside.as_os_str().len() <= SOCKET_PATH_LIMIT {
         return (inside, false);
     }
-    let folder = std::env::temp_dir().join(format!("tidelab-{}", std::process::id()));
+    // A process has several servers, as the nodes of a cluster.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("tidelab-{}-{number}", std::process::id()));
     // When this fails, the server says so in its log.
     let _ = fs::create_dir_all(&folder);
     (folder.join("mysqld.sock"), true)

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod ceilings;
+pub mod cluster;
 pub mod confined;
 pub mod engine;
 pub mod equal;
@@ -135,6 +136,7 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
         "delete-regime" | "iibench" => {
             Ok(Box::new(iibench::Conductor::open(options(run, table)?, paths, run)?))
         }
+        "cluster" => Ok(Box::new(cluster::Conductor::open(options(run, table)?, paths, run)?)),
         "engine" => Ok(Box::new(engine::open(&options(run, table)?, paths, run)?)),
         "equal-memory" => Ok(Box::new(equal::Conductor::open(options(run, table)?, paths, run)?)),
         "growth" => Ok(Box::new(growth::Conductor::open(options(run, table)?, paths, run)?)),
@@ -145,7 +147,7 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, paths, run)?)),
         other => {
             let known =
-                "delete-regime, engine, equal-memory, growth, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
+                "cluster, delete-regime, engine, equal-memory, growth, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

@@ -1,17 +1,18 @@
 //! A node: a server with a provider, its ports, and its ways to end and to come back.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use mysql::{Conn, OptsBuilder};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use rand::rngs::StdRng;
 use rand::RngExt;
+pub(super) use tidelab_server::cluster::member::Start;
+use tidelab_server::cluster::member::{ports, provider, Membership, Ports};
+use tidelab_server::cluster::state::{self, Status};
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::release::{Installation, Version};
@@ -28,57 +29,11 @@ use crate::preload::{Loss, TakenBack};
 const BACK_WITHIN: Duration = Duration::from_secs(60);
 /// A shutdown takes no longer.
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
-/// The first port to try: below the system's own for connections, else one of them might have it when a node
-/// comes back.
-const FIRST_PORT: u16 = 21_000;
-const PORTS: u16 = 9_000;
 /// The provider's file.
 const SAVED_STATE: &str = "data/grastate.dat";
 /// Patience of a node with silent others: short, for rounds to be short.
 const GROUP: &str = "evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT4S;evs.inactive_check_period=PT0.3S;\
     evs.keepalive_period=PT0.3S;evs.install_timeout=PT4S;evs.join_retrans_period=PT0.3S;gcache.size=64M";
-
-/// The provider, by the variable of `make`, or in the place of Debian's package.
-fn provider() -> Result<PathBuf> {
-    let named = std::env::var_os("WSREP_PROVIDER").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let path = named.unwrap_or_else(|| PathBuf::from("/usr/lib/galera/libgalera_smm.so"));
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(Error::Missing {
-            what: format!("Galera's provider {}", path.display()),
-            remedy: "scripts/setup/packages.sh galera brings it and prints its path, for WSREP_PROVIDER"
-                .to_string(),
-        }),
-    }
-}
-
-/// The ports of a node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ports {
-    sql: u16,
-    /// Of the group; that of incremental transfers is the next one.
-    group: u16,
-    incremental: u16,
-}
-
-/// Free ports for so many nodes.
-fn ports(nodes: usize) -> Result<Vec<Ports>> {
-    let start = (std::process::id() % u32::from(PORTS)) as u16;
-    let mut free = (0..PORTS)
-        .map(|n| FIRST_PORT + (start + n) % PORTS)
-        .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    let mut next = || free.next().ok_or_else(|| Error::Usage("no port of 127.0.0.1 is free".to_string()));
-    (0..nodes).map(|_| Ok(Ports { sql: next()?, group: next()?, incremental: next()? })).collect()
-}
-
-/// The way a node starts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    /// It makes a cluster.
-    New,
-    /// It joins the others.
-    Join,
-}
 
 /// See the module's comment.
 pub(super) struct Node {
@@ -120,7 +75,6 @@ impl<'a> Place<'a> {
 impl Place<'_> {
     /// The settings of a node; those free to differ from node to node are drawn.
     fn settings(&self, number: usize, start: &Start, random: &mut StdRng) -> Vec<Setting> {
-        let ports = self.ports[number];
         // One node has the binary log: always the same, as it decides on transactions after a crash.
         let mut all = settings::checks(number == 1);
         let ours = [
@@ -134,12 +88,11 @@ impl Place<'_> {
             choices[random.random_range(0..choices.len())].to_string()
         };
         let hint = |name: &'static str, value: String| Setting { exact: false, ..setting(name, value) };
-        let others = match start {
-            Start::New => String::new(),
-            Start::Join => {
-                let all: Vec<String> = self.ports.iter().map(|p| format!("127.0.0.1:{}", p.group)).collect();
-                all.join(",")
-            }
+        let membership = Membership {
+            provider: &self.provider,
+            ports: &self.ports,
+            transfer: transfer::METHOD,
+            options: GROUP,
         };
         all.extend([
             setting(
@@ -150,39 +103,12 @@ impl Place<'_> {
             setting("tidesdb_default_sync_mode", "NONE"),
             setting("innodb_flush_log_at_trx_commit", one_of(self.flushes, random)),
             setting("wsrep_slave_threads", one_of(&["1", "2", "4", "8"], random)),
-            setting("tidesdb_cluster", "ON"),
-            setting("binlog_format", "ROW"),
             hint("log_slave_updates", "ON".to_string()),
-            setting("innodb_autoinc_lock_mode", "2"),
             // Of TidesDB too: of a deadlock over both engines neither knows.
             setting("innodb_lock_wait_timeout", "2"),
-            setting("skip_networking", "OFF"),
-            setting("bind_address", "127.0.0.1"),
-            setting("port", ports.sql.to_string()),
-            hint("tidesdb", "FORCE".to_string()),
-            hint("server_id", (number + 1).to_string()),
             hint("gtid_domain_id", "0".to_string()),
-            setting("wsrep_on", "ON"),
-            // It would make the provider's options read-only, and comes with plugins of its maturity.
-            hint("loose-plugin-wsrep-provider", "OFF".to_string()),
-            setting("wsrep_provider", self.provider.to_string_lossy()),
-            setting("wsrep_cluster_name", "tidelab"),
-            hint("wsrep_cluster_address", format!("gcomm://{others}")),
-            hint("wsrep_node_name", format!("node{}", number + 1)),
-            hint("wsrep_node_address", format!("127.0.0.1:{}", ports.group)),
-            hint("wsrep_node_incoming_address", format!("127.0.0.1:{}", ports.sql)),
-            setting("wsrep_sst_method", transfer::METHOD),
-            hint(
-                "wsrep_provider_options",
-                format!(
-                    "gmcast.listen_addr=tcp://127.0.0.1:{};ist.recv_addr=127.0.0.1:{};{GROUP}",
-                    ports.group, ports.incremental
-                ),
-            ),
         ]);
-        if *start == Start::New {
-            all.push(hint("wsrep_new_cluster", "ON".to_string()));
-        }
+        all.extend(membership.settings(number, start));
         all
     }
 
@@ -226,46 +152,23 @@ impl Node {
 
     /// A session for SHOW and SET, in the cluster or not.
     pub(super) fn detached_session(&self) -> std::result::Result<Session, Failure> {
-        let options = OptsBuilder::new()
-            .socket(Some(self.server.socket().to_string_lossy()))
-            .user(Some("root"))
-            .read_timeout(Some(BACK_WITHIN))
-            // Else the client asks for it, and a detached node refuses to tell.
-            .max_allowed_packet(Some(16 << 20));
-        Ok(Session::over(Conn::new(options)?))
-    }
-
-    /// A status variable of the provider; what went wrong where there is none.
-    fn state(&self, name: &str) -> String {
-        let show = format!("SHOW GLOBAL STATUS LIKE '{name}'");
-        match self.detached_session().and_then(|mut session| session.rows(&show)) {
-            Ok(rows) => rows.concat().pop().unwrap_or_default(),
-            Err(failure) => failure.to_string(),
-        }
+        state::detached_session(self.server.socket(), BACK_WITHIN)
     }
 
     /// Waits until it is in a cluster of so many nodes and has all their commits.
     pub(super) fn await_synced(&mut self, nodes: usize, lab: &Lab<'_>) -> Result<Duration> {
         let start = Instant::now();
-        let wanted = [
-            ("wsrep_ready", "ON".to_string()),
-            ("wsrep_cluster_status", "Primary".to_string()),
-            ("wsrep_cluster_size", nodes.to_string()),
-            ("wsrep_local_state_comment", "Synced".to_string()),
-        ];
         loop {
             lab.interrupt.check()?;
             self.server.check_alive()?;
-            let found = wanted.iter().map(|(name, value)| (name, value, self.state(name)));
-            let Some((name, _, found)) = found.into_iter().find(|(_, value, found)| found != *value) else {
-                return Ok(start.elapsed());
+            let status = self.detached_session().and_then(|mut session| Status::read(&mut session));
+            let lack = match status.map(|status| status.lack(nodes)) {
+                Ok(None) => return Ok(start.elapsed()),
+                Ok(Some(lack)) => lack,
+                Err(failure) => failure.to_string(),
             };
             if start.elapsed() > BACK_WITHIN {
-                let what = format!(
-                    "{} is not back after {} s: {name} is {found}",
-                    self.name(),
-                    BACK_WITHIN.as_secs()
-                );
+                let what = format!("{} is not back after {} s: {lack}", self.name(), BACK_WITHIN.as_secs());
                 return Err(Error::Load { what, message: self.log_tail() });
             }
             sleep(Duration::from_millis(50));
