@@ -44,10 +44,10 @@ class EntrySet {
   }
   /* After the last add(): brings the entries into the order of their keys, as the calls below need it. */
   void sort() {
-    if (count_ > 1)
-      std::sort(begin(), end(), [](const Entry &a, const Entry &b) {
-        return compare_bytes(a.key.slice(), b.key.slice()) < 0;
-      });
+    const auto before = [](const Entry &a, const Entry &b) {
+      return compare_bytes(a.key.slice(), b.key.slice()) < 0;
+    };
+    if (count_ > 1 && !std::is_sorted(begin(), end(), before)) std::sort(begin(), end(), before);
   }
 
   /* The entry with this key; nullptr: the row has none. */
