@@ -51,8 +51,13 @@ const NUMBERS_TWICE: u64 = 5;
 /// The tables are emptied when they have so many tokens.
 const MOST_TOKENS: u64 = 40_000;
 /// Lines of an error log that say what must not happen to a sound node.
-const ALARMS: [&str; 4] =
-    ["got signal", "Inconsistency detected", "Node consistency compromised", BROKEN_TRANSFER];
+const ALARMS: [&str; 5] = [
+    "got signal",
+    "Inconsistency detected",
+    "Node consistency compromised",
+    "Slave SQL: Could not execute",
+    BROKEN_TRANSFER,
+];
 /// Of the donor too, if the joiner was killed.
 const BROKEN_TRANSFER: &str = "Process completed with error: wsrep_sst";
 
@@ -182,7 +187,11 @@ fn run_round(
     (number, rounds): (u32, u32),
 ) -> Result<Vec<String>> {
     let mut random = StdRng::seed_from_u64(seed);
-    let plan = Disturbance::plan(seed, cluster.place.lab.short, &mut random);
+    let lab = cluster.place.lab;
+    let plan = match lab.part {
+        Some(name) => vec![Disturbance::named(name)?],
+        None => Disturbance::plan(seed, lab.short, &mut random),
+    };
     let before = clients.acknowledged();
     cluster.nodes.iter_mut().for_each(|node| node.mark_log());
     cluster.broke_transfer = false;

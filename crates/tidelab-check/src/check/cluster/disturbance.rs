@@ -47,6 +47,15 @@ impl Disturbance {
         Disturbance::KillAll,
     ];
 
+    /// The one of a name: that of its variant, in small letters.
+    pub(super) fn named(name: &str) -> Result<Disturbance> {
+        let all = Disturbance::ALL.map(|of| (format!("{of:?}").to_lowercase(), of));
+        all.iter().find(|(own, _)| own == name).map(|(_, of)| *of).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(own, _)| own.as_str()).collect();
+            Error::Usage(format!("{name} is no disturbance: {}", names.join(", ")))
+        })
+    }
+
     /// A round's, by its seed: the kinds come in turn, in the long form with more of them after it.
     pub(super) fn plan(seed: u64, short: bool, random: &mut StdRng) -> Vec<Disturbance> {
         let of = |number: u64| Disturbance::ALL[(number % Disturbance::ALL.len() as u64) as usize];
@@ -229,6 +238,12 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+
+    #[test]
+    fn a_disturbance_has_a_name() {
+        assert_eq!(Disturbance::named("killall").unwrap(), Disturbance::KillAll);
+        assert!(Disturbance::named("rain").is_err());
+    }
 
     #[test]
     fn as_many_rounds_as_there_are_kinds_have_each_of_them() {

@@ -32,6 +32,8 @@ const DOWN_WITHIN: Duration = Duration::from_secs(60);
 /// comes back.
 const FIRST_PORT: u16 = 21_000;
 const PORTS: u16 = 9_000;
+/// More than a cluster has.
+const EACH: u16 = 20;
 /// The provider's file.
 const SAVED_STATE: &str = "data/grastate.dat";
 /// Patience of a node with silent others: short, for rounds to be short.
@@ -65,7 +67,8 @@ pub(super) struct Ports {
 
 /// Free ports for so many nodes.
 fn ports(nodes: usize) -> Result<Vec<Ports>> {
-    let start = (std::process::id() % u32::from(PORTS)) as u16;
+    // Processes that begin at once have numbers next to each other.
+    let start = (std::process::id() % u32::from(PORTS / EACH) * u32::from(EACH)) as u16;
     let mut free = (0..PORTS)
         .map(|n| FIRST_PORT + (start + n) % PORTS)
         .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());

@@ -88,7 +88,15 @@ impl<'a> Cluster<'a> {
 
     fn return_of(&mut self, number: usize, is_unknown: bool, random: &mut StdRng) -> Result<String> {
         let began = Instant::now();
-        let needs_state = is_unknown || self.nodes[number].lost_its_state()?;
+        let node = &self.nodes[number];
+        if node.has_half_a_state() {
+            // InnoDB may not even start with it.
+            if let Ok(Some(position)) = node.recover(self.place.lab) {
+                let message = format!("it has half a state, and says that its position is {position}");
+                return Err(Error::Load { what: node.name(), message });
+            }
+        }
+        let needs_state = is_unknown || node.lost_its_state()?;
         let position = match needs_state {
             true => None,
             false => Some(self.nodes[number].known_position(self.place.lab)?),
