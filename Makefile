@@ -60,8 +60,8 @@ JOBS := $(if $(filter -j%,$(MAKEFLAGS)),,-j2)
 PLUGIN_SOURCES = $$(find plugin/src -name '*.cc' -o -name '*.h')
 SHELL_SCRIPTS = $$(grep -rlE '^\#!/bin/(ba)?sh' .ci/run debian scripts plugin/mysql-test plugin/sst)
 
-.PHONY: help setup servers prefix engine tools library install uninstall deb plugin build-engine build-plugin links server stop shell restore test test-setup \
-  test-engine simulate mutants test-sort test-index-kind test-table-record test-mtr test-galera test-galera-keys test-short test-install test-deb test-suites \
+.PHONY: help setup servers prefix engine tools library install uninstall deb plugin plugin-mutants build-engine build-plugin links server stop shell restore test test-setup \
+  test-engine simulate mutants mutants-cluster test-sort test-index-kind test-table-record test-mtr test-galera test-galera-keys test-short test-install test-deb test-suites \
   test-suites-short test-suites-galera test-suites-galera-short test-upgrade test-server check-server crash-server test-report test-alerts lint lint-short tidy format test-manual test-scale-out manual clean
 
 comma := ,
@@ -122,6 +122,11 @@ plugin: engine ## build/ha_tidesdb.so; with SERVER=10.11, as each target with a 
 	@$(call say,building the plugin (two minutes from nothing))
 	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
 
+plugin-mutants: engine ## the plugin with planted faults, for mutants-cluster alone: build/mutants/ha_tidesdb.so
+	@$(call say,building the plugin with planted faults (a minute from nothing))
+	@$(MAKE) --no-print-directory -f plugin/build.mk $(JOBS) PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)/mutants \
+	  CXXFLAGS="-O0 -DTIDESDB_PLUGIN_MUTANTS"
+
 # For setup itself, which tries a server by building the plugin for it: MARIADB_PREFIX names it. Setup begins with the
 # engine, and the plugin's objects need none.
 build-engine:
@@ -169,6 +174,15 @@ simulate: ## the whole engine under a deterministic scheduler and on a faulty di
 mutants: ## faults planted in the engine, each found by a seed of the simulation or by a model of loom: [SEEDS=n] [ONLY=name,name]
 	@$(call say,looking for planted faults (ten minutes))
 	cargo run --release -p tidesdb-simulate --features mutants -- --mutants --seeds $(if $(filter command line,$(origin SEEDS)),$(SEEDS),20000) $(if $(ONLY),--only $(ONLY))
+
+mutants-cluster: plugin-mutants ## faults planted in the plugin, each found by check cluster or a test: [ONLY=name,name] [SEED=n] [ROUNDS=n]
+	@$(call say,looking for faults planted in the plugin (twenty minutes))
+	@scripts/plugin/basedir.sh $(MARIADB_PREFIX) $(BUILD)/mutants/basedir $(BUILD)/mutants/ha_tidesdb.so
+	@$(MAKE) --no-print-directory -f plugin/build.mk wsrep-recorder PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
+	cargo test --workspace --test report --no-run
+	@WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER WSREP_RECORDER=$(BUILD)/wsrep_recorder.so && \
+	  scripts/test/mutants-cluster.py $(MARIADB_PREFIX) $(BUILD)/mutants/ha_tidesdb.so $(BUILD)/mutants/basedir $(BUILD)/mutants/runs \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test-sort: setup ## the sort of new indexes, without a server; half a minute
 	@$(call say,testing the sort of new indexes without a server (half a minute))

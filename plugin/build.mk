@@ -90,6 +90,7 @@ $(PLUGIN): $(OBJECTS) $(ENGINE) plugin/exports.map $(OBJECTS_DIR)/flags $(OBJECT
 	@$(CXX) $(LINK_FLAGS) $(LDFLAGS) -o $@.new $(OBJECTS) $(ENGINE) \
 	  $(HEADERS)/libmysqlservices.a -lpthread -ldl -lm
 	@scripts/plugin/check.sh symbols $(PREFIX) $@.new
+	@$(if $(findstring -DTIDESDB_PLUGIN_MUTANTS,$(CXXFLAGS)),,! grep -q TIDESDB_PLUGIN_MUTANT $@.new || { echo "$@ has planted faults" >&2; exit 1; })
 	@mv $@.new $@
 
 $(OBJECTS_DIR)/%.o: plugin/src/%.cc $(PRECOMPILED).gch $(OBJECTS_DIR)/flags

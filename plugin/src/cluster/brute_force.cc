@@ -6,6 +6,7 @@
 
 #include "wsrep.h"
 
+#include "mutant.h"
 #include "txn/session.h"
 
 namespace tidesdb::cluster {
@@ -27,7 +28,7 @@ void abort_holder(THD *thd, THD *holder, Session *session) {
     WSREP_LOG_CONFLICT(thd, holder, TRUE);
     if (wsrep_thd_bf_abort(thd, holder, true) || !wsrep_on(holder)) {
       end_wait_in_innodb(thd, holder);
-      session->kill();
+      if (!MUTANT(VictimSleeps)) session->kill();
     }
   }
   mysql_mutex_unlock(&holder->LOCK_thd_data);

@@ -9,6 +9,7 @@
 
 #include "cluster/participation.h"
 #include "cluster/position.h"
+#include "mutant.h"
 #include "txn/session.h"
 
 namespace tidesdb::cluster {
@@ -34,7 +35,7 @@ bool has_others(THD *thd) {
 /* Not where another engine came first: the server has run the hooks for it. A transaction of another node is
    certified from its beginning. */
 bool hooks_are_to_run(const THD *thd) {
-  if (wsrep_thd_is_local(thd)) return !thd->wsrep_trx().certified();
+  if (wsrep_thd_is_local(thd)) return !thd->wsrep_trx().certified() || MUTANT(HooksAgain);
   const auto state = thd->wsrep_trx().state();
   return state == Transaction::s_executing || state == Transaction::s_replaying;
 }
@@ -140,7 +141,7 @@ void leave_commit_order(THD *thd) {
 
 int rollback_to_savepoint(THD *thd, Session *session, bool real) {
   /* The hooks end the transaction in the provider. Changes of others are in it, and stay. */
-  if (!WSREP_NNULL(thd) || has_others(thd)) return session->rollback(real);
+  if (!WSREP_NNULL(thd) || has_others(thd) || MUTANT(SavepointStays)) return session->rollback(real);
   wsrep_before_rollback(thd, real);
   const int error = session->rollback(real);
   wsrep_after_rollback(thd, real);

@@ -5,6 +5,7 @@
 #include "my_md5.h"
 #include "sql_class.h"
 
+#include "mutant.h"
 #include "server.h"
 
 namespace tidesdb::cluster {
@@ -139,7 +140,7 @@ void InnodbKey::append_row_part(const KEY_PART_INFO &part, const TABLE &table, c
 }
 
 void InnodbKey::row_key(const TABLE &table, uint index, const uchar *record) {
-  bytes_[0] = static_cast<uchar>(index);
+  bytes_[0] = static_cast<uchar>(MUTANT(KeyNumberDiffers) ? index + 1 : index);
   size_ = 0;
   is_null_ = true;
   const KEY &key = table.key_info[index];

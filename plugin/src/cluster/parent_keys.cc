@@ -1,6 +1,7 @@
 #include "cluster/parent_keys.h"
 
 #include "cluster/row_keys.h"
+#include "mutant.h"
 
 namespace tidesdb::cluster {
 
@@ -49,7 +50,7 @@ ParentRow *ParentKeys::parent_of(const Reference &reference) {
 /* Without a parent there is no key: foreign_key_checks=0 has let the row in, or the parent went with the row.
  */
 int ParentKeys::append_parent(Session *session, const Reference &reference, const uchar *record) {
-  if (reference.has_null(record)) return 0;
+  if (reference.has_null(record) || MUTANT(ParentUngiven)) return 0;
   THD *thd = table_->in_use;
   /* Twice: the table may have been made anew since it was opened. */
   for (int tries = 0; tries < 2; tries++) {

@@ -6,6 +6,7 @@
 
 #include "cluster/position.h"
 #include "cluster/wsrep_service.h"
+#include "mutant.h"
 #include "store/store.h"
 
 namespace tidesdb::cluster {
@@ -37,7 +38,7 @@ bool refuses_state_transfer() {
 }
 
 TransactionParticipant *participant() {
-  if (!takes_part()) return plugin.hton;
+  if (!takes_part() || MUTANT(HooksForEachEngine)) return plugin.hton;
   /* The server gives the handlerton its numbers after the plugin's start. */
   static TransactionParticipant copy = [] {
     TransactionParticipant made = *plugin.hton;

@@ -17,6 +17,7 @@
 
 #include "cluster/commit_hooks.h"
 #include "cluster/participation.h"
+#include "mutant.h"
 #include "store/home.h"
 #include "store/regular_file.h"
 #include "store/store.h"
@@ -125,6 +126,7 @@ void begin_server() {
   if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
   /* A node has had a position since it joined first: that of this store was lost, by a repair. */
   if (found && !has_own && has_other) unknown = true;
+  if (MUTANT(UnknownIsKnown)) unknown = false;
   if (unknown)
     sql_print_warning(
         "TidesDB: the position in the cluster is unknown: after a power cut, or with another's files of "
@@ -234,9 +236,10 @@ bool needs_no_synced_prepare(const THD *thd) { return takes_part() && !opt_bin_l
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   tidesdb_position position;
   if (!position_of(thd, &position)) return false;
-  if (innodb.hton && !(alone && last_alone.load() + 1 == position.number))
+  if (innodb.hton && !(alone && last_alone.load() + 1 == position.number) && !MUTANT(InnodbUnwritten))
     innodb.hton->flush_logs(innodb.hton);
   last_alone.store(alone ? position.number : -1);
+  if (MUTANT(PositionOutsideRecord)) return true;
   if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK) end_after_failed_commit(thd);
   return true;
 }
@@ -258,7 +261,7 @@ void decide_prepared(std::vector<XID> *prepared) {
   const bool known = defined_in(&now, &upto);
   const auto decided = [&](const XID &xid) {
     if (!from_xid(&xid, &own)) return false;
-    const bool commits = known && !is_behind(upto, own);
+    const bool commits = known && !is_behind(upto, own) && !MUTANT(PreparedRolledBack);
     EncodedXid encoded;
     encode_xid(xid, &encoded);
     const int status = commits ? tidesdb_commit_by_xid(plugin.db, encoded.bytes, encoded.size)

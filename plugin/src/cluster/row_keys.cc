@@ -7,6 +7,7 @@
 #include "wsrep_api.h"
 #include "wsrep_trans_observer.h"
 
+#include "mutant.h"
 #include "server.h"
 
 /* No header of the server has it. */
@@ -53,6 +54,7 @@ bool has_unique_index(const TABLE *table) {
 }
 
 int append_digest(THD *thd, const TABLE *table, const uchar *record, KeyUse use) {
+  if (MUTANT(DigestUngiven)) return 0;
   uchar digest[ROW_DIGEST_SIZE];
   digest_row(*table, record, digest);
   return append_named(thd, table->s->table_cache_key, {digest, sizeof(digest)}, use);
@@ -88,6 +90,10 @@ int append_row_keys(THD *thd, const TABLE *table, const RowChecks *checks, const
     const bool unique = table->key_info[index].flags & HA_NOSAME;
     if (has_unique && !unique && !(checks && checks->is_referenced(index))) continue;
     if (is_full_text(table->key_info[index])) continue;
+    if (index == table->s->primary_key ? MUTANT(PrimaryKeyUngiven) : MUTANT(UniqueKeyUngiven)) {
+      identified = true;
+      continue;
+    }
     key.row_key(*table, index, record);
     if (updates) {
       new_key.row_key(*table, index, new_record);
@@ -97,7 +103,10 @@ int append_row_keys(THD *thd, const TABLE *table, const RowChecks *checks, const
           if (const int error = append_named(thd, name, new_key.slice(), use)) return error;
       }
     }
-    if (key.is_null()) continue;
+    if (key.is_null()) {
+      identified = identified || MUTANT(NullCountsAsKey);
+      continue;
+    }
     if (const int error = append_named(thd, name, key.slice(), use)) return error;
     identified = identified || unique;
   }
@@ -120,6 +129,7 @@ int append_table_keys(THD *thd, const TABLE *table) {
 }
 
 int append_action_key(THD *thd, const ForeignKey &key, const TABLE *child) {
+  if (MUTANT(ActionUngiven)) return 0;
   InnodbKey row;
   row.stored_key(*child, child->s->primary_key, child->record[0]);
   const LEX_CSTRING database{key.child_database.c_str(), key.child_database.size()},

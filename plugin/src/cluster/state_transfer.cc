@@ -21,6 +21,7 @@
 
 #include "cluster/participation.h"
 #include "cluster/position.h"
+#include "mutant.h"
 #include "store/home.h"
 #include "store/regular_file.h"
 #include "store/store.h"
@@ -132,6 +133,10 @@ void finish(tidesdb_backup_job *job, std::string token) {
   my_thread_init();
   Stop stop(token);
   const tidesdb_watch watch{&stop, Stop::call, nullptr};
+  if (MUTANT(CheckpointLater)) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    tidesdb_backup_point(job, nullptr, nullptr);
+  }
   if (tidesdb_backup_finish(job, &watch) != TIDESDB_OK)
     fail(token, tidesdb_last_error());
   else if (answer(MADE, token))
@@ -169,7 +174,7 @@ tidesdb_backup_job *begin_checkpoint(const std::string &token) {
   }
   tidesdb_backup_job *job = nullptr;
   if (tidesdb_backup_begin(plugin.db, checkpoint_path().c_str(), 1, &job) == TIDESDB_OK &&
-      tidesdb_backup_point(job, nullptr, nullptr) == TIDESDB_OK)
+      (MUTANT(CheckpointLater) || tidesdb_backup_point(job, nullptr, nullptr) == TIDESDB_OK))
     return job;
   fail(token, tidesdb_last_error());
   tidesdb_backup_abandon(job);
@@ -217,6 +222,7 @@ bool tells_position_alone() { return wsrep_recovery; }
 
 bool has_half_transfer() {
   std::string mark;
+  if (MUTANT(HalfTransferOpened)) unlink((find_home(data_directory()) + "/" + HALF).c_str());
   return read_regular_file(find_home(data_directory()) + "/" + HALF, &mark) &&
          (mark.empty() || mark.rfind(HALF_TRANSFER, 0) == 0);
 }

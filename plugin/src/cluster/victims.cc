@@ -12,6 +12,7 @@
 
 #include "sql_class.h"
 
+#include "mutant.h"
 #include "txn/session.h"
 #include "txn/wait_observer.h"
 
@@ -31,7 +32,7 @@ Watch watch;
 
 /* Under the locks of kill_query, so that a mark which the session takes back meanwhile is not passed on. */
 void pass_on(THD *thd, Session *session) {
-  if (thd_kill_level(thd) == THD_IS_NOT_KILLED) return;
+  if (thd_kill_level(thd) == THD_IS_NOT_KILLED || MUTANT(VictimSleeps) || MUTANT(MarkedVictimSleeps)) return;
   mysql_mutex_lock(&thd->LOCK_thd_kill);
   mysql_mutex_lock(&thd->LOCK_thd_data);
   if (thd_kill_level(thd) != THD_IS_NOT_KILLED) session->kill();

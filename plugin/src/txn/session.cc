@@ -18,6 +18,7 @@
 #include "cluster/position.h"
 #include "cluster/participation.h"
 #include "ddl/table_path.h"
+#include "mutant.h"
 #include "store/store.h"
 #include "sysvars.h"
 #include "txn/applier.h"
@@ -90,7 +91,7 @@ int Session::begin(int level) {
   /* Rows that the primary changed in time may have expired when the change arrives. */
   if (is_applier(thd_)) flags |= TIDESDB_TXN_SEES_EXPIRED;
   if (is_in_group(thd_)) flags |= TIDESDB_TXN_ORDERED_WAITS;
-  if (cluster::goes_first(thd_)) flags |= TIDESDB_TXN_PRIORITY;
+  if (cluster::goes_first(thd_) && !MUTANT(PriorityUnset)) flags |= TIDESDB_TXN_PRIORITY;
   isolation_ = level;
   names_snapshot_ = may_pass_snapshot_ = may_have_passed_snapshot_ = false;
   ticket_.enter();
@@ -336,6 +337,7 @@ void Session::order() {
 }
 
 void Session::hear_no_kill() {
+  if (MUTANT(KillAfterCertification)) return;
   mysql_mutex_lock(&thd_->LOCK_thd_data);
   hears_no_kill_ = true;
   tidesdb_txn_clear_kill(txn());
@@ -363,12 +365,21 @@ void Session::order_alone() {
     thd_wakeup_subsequent_commits(thd_, 0);
     return;
   }
+  if (MUTANT(OrderLeftFirst)) {
+    cluster::leave_commit_order(thd_);
+    my_sleep(MUTANT_DELAY);
+  }
   {
     const cluster::OrderLock lock;
     in_cluster_order_ = cluster::before_order(thd_, txn());
     tidesdb_txn_order(txn());
   }
   thd_wakeup_subsequent_commits(thd_, 0);
+  if (MUTANT(OrderLeftFirst)) return;
+  if (MUTANT(OrderLeftUnwritten)) {
+    cluster::leave_commit_order(thd_);
+    return my_sleep(MUTANT_DELAY);
+  }
   if (tidesdb_txn_wait_written(txn()) == TIDESDB_OK)
     cluster::leave_commit_order(thd_);
   else if (in_cluster_order_)

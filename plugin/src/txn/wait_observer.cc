@@ -10,6 +10,7 @@
 
 #include "cluster/brute_force.h"
 #include "cluster/participation.h"
+#include "mutant.h"
 #include "sysvars.h"
 #include "txn/deadlocks.h"
 #include "txn/row_wait_graph.h"
@@ -78,14 +79,15 @@ void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count
   if (!thd) return;
   if (Session *session = Session::find(thd)) session->leave_place();
   report_holders(thd, holders, holder_count);
-  if (cluster::goes_first(thd)) abort_holders(thd, holders, holder_count);
+  if (cluster::goes_first(thd) && !MUTANT(HolderSpared)) abort_holders(thd, holders, holder_count);
   row_wait_begins(thd, holders, holder_count);
   thd_wait_begin(thd, THD_WAIT_ROW_LOCK);
 }
 
 void wait_goes_on(void *, void *waiter, void *const *holders, size_t holder_count) {
   THD *thd = static_cast<THD *>(waiter);
-  if (thd && cluster::goes_first(thd)) abort_holders(thd, holders, holder_count);
+  if (thd && cluster::goes_first(thd) && !MUTANT(LaterHolderSpared))
+    abort_holders(thd, holders, holder_count);
 }
 
 void wait_ends(void *, void *waiter) {

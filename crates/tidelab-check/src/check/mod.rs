@@ -248,7 +248,7 @@ pub struct Lab<'a> {
     pub engines: &'a [Engine],
     /// Engines of `replica`; none: the form's own.
     pub pair: Option<replica::Pair>,
-    /// Parts of `memory` with this in their name; none: all.
+    /// Parts of `memory` with this in their name, or the one disturbance of `cluster`; none: all.
     pub part: Option<&'a str>,
     /// The seed of all random choices.
     pub seed: u64,

@@ -10,6 +10,8 @@ use crate::server::settings::{setting, Setting};
 /// comes back.
 const FIRST_PORT: u16 = 21_000;
 const PORTS: u16 = 9_000;
+/// More than a cluster has.
+const EACH: u16 = 20;
 
 /// The provider, by the variable of `make`, or in the place of Debian's package. Errors: it is not there.
 pub fn provider() -> Result<PathBuf> {
@@ -48,7 +50,8 @@ impl Ports {
 
 /// Free ports for so many nodes.
 pub fn ports(nodes: usize) -> Result<Vec<Ports>> {
-    let start = (std::process::id() % u32::from(PORTS)) as u16;
+    // Processes that begin at once have numbers next to each other.
+    let start = (std::process::id() % u32::from(PORTS / EACH) * u32::from(EACH)) as u16;
     let mut free = (0..PORTS)
         .map(|n| FIRST_PORT + (start + n) % PORTS)
         .filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());

@@ -6,11 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{io_error, Error, Result};
+use crate::server::program;
 
 /// `wsrep_sst_method`.
 pub const METHOD: &str = "tidesdb";
 
 const SCRIPT: &str = include_str!("../../../../plugin/sst/wsrep_sst_tidesdb");
+/// Of the server, in one folder with its others.
+const SERVERS_SCRIPT: &str = "wsrep_sst_rsync";
 
 /// Writes the script into a folder. Returns the variables of a server that finds it and the scripts of its own
 /// installation. Errors: those of files; rsync is missing.
@@ -27,8 +30,10 @@ pub fn environment(folder: &Path, prefix: &Path) -> Result<Vec<(&'static str, Pa
     fs::write(&script, SCRIPT).map_err(io_error("cannot write", &script))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))
         .map_err(io_error("cannot write", &script))?;
-    let places = [folder.to_path_buf(), prefix.join("bin")].into_iter().chain(split_paths(&path));
-    let path = join_paths(places)
-        .map_err(|error| Error::Usage(format!("PATH with {}: {error}", folder.display())))?;
+    let folder = fs::canonicalize(folder).map_err(io_error("cannot find", folder))?;
+    let servers = program(prefix, SERVERS_SCRIPT)?;
+    let places = [folder, servers.parent().map(PathBuf::from).unwrap_or_default()];
+    let path = join_paths(places.into_iter().chain(split_paths(&path)))
+        .map_err(|error| Error::Usage(format!("PATH with the script of state transfers: {error}")))?;
     Ok(vec![("PATH", PathBuf::from(path))])
 }

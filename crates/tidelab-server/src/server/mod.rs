@@ -209,8 +209,13 @@ impl Server {
     /// Starts it on the existing data and kills it after `delay`, answering or not: a crash in the middle of
     /// recovery.
     pub fn crash_while_starting(&mut self, settings: &[Setting], delay: Duration) -> Result<()> {
+        self.crash_while_starting_after(settings, || sleep(delay))
+    }
+
+    /// The same, killed after `moment` returns.
+    pub fn crash_while_starting_after(&mut self, settings: &[Setting], moment: impl FnOnce()) -> Result<()> {
         self.child = self.home.launch(&self.engines, settings)?;
-        sleep(delay);
+        moment();
         self.crash()
     }
 

@@ -55,7 +55,7 @@ pub(super) struct Options {
     /// TidesDB, in the short form TidesDB on both sides].
     #[arg(long, value_name = "ENGINE:ENGINE")]
     pair: Option<Pair>,
-    /// Parts of `memory` that have this in their name [default: all].
+    /// Parts of `memory` that have this in their name; the one disturbance of `cluster`, as killall [default: all].
     #[arg(long, value_name = "TEXT")]
     part: Option<String>,
     /// The seed of all random choices [default: the clock; it is printed]. A round of `damage`, `faults`, `powercut` and

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::RngExt;
-use tidelab_server::error::Result;
+use tidelab_server::error::{Error, Result};
 
 use super::super::must;
 use super::node::Start;
@@ -30,19 +30,31 @@ pub(super) enum Disturbance {
     KillTwice,
     /// SIGKILL, with the loss of all unsynced bytes.
     PowerCut,
+    /// An end, with the loss of its state: it takes another's, and may be killed within the transfer.
+    Transfer,
 }
 
 impl Disturbance {
     /// All of them.
-    pub(super) const ALL: [Disturbance; 7] = [
-        Disturbance::CutOff,
-        Disturbance::KillAll,
+    pub(super) const ALL: [Disturbance; 8] = [
+        Disturbance::Transfer,
         Disturbance::KillTwice,
         Disturbance::PowerCut,
         Disturbance::Pause,
         Disturbance::Restart,
         Disturbance::Kill,
+        Disturbance::CutOff,
+        Disturbance::KillAll,
     ];
+
+    /// The one of a name: that of its variant, in small letters.
+    pub(super) fn named(name: &str) -> Result<Disturbance> {
+        let all = Disturbance::ALL.map(|of| (format!("{of:?}").to_lowercase(), of));
+        all.iter().find(|(own, _)| own == name).map(|(_, of)| *of).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|(own, _)| own.as_str()).collect();
+            Error::Usage(format!("{name} is no disturbance: {}", names.join(", ")))
+        })
+    }
 
     /// A round's, by its seed: the kinds come in turn, in the long form with more of them after it.
     pub(super) fn plan(seed: u64, short: bool, random: &mut StdRng) -> Vec<Disturbance> {
@@ -73,15 +85,18 @@ impl Disturbance {
                 cluster.nodes[number].server.crash()?;
                 away(cluster, random);
                 let delay = Duration::from_millis(random.random_range(100..2500));
-                // One within a definition would ask for a state.
-                let mut again = String::new();
-                if !cluster.nodes[number].lost_its_state()? {
-                    let position = cluster.nodes[number].known_position(cluster.place.lab)?;
-                    let (place, node) = (&cluster.place, &mut cluster.nodes[number]);
-                    node.crash_while_starting(place, Some(&position), delay, random)?;
-                    again = format!(", and again {} ms after its start", delay.as_millis());
-                }
-                format!("{name} killed{again}, {}", cluster.bring_back(number, random)?)
+                let position = match cluster.nodes[number].lost_its_state()? {
+                    true => None,
+                    false => Some(cluster.nodes[number].known_position(cluster.place.lab)?),
+                };
+                cluster.broke_transfer |= position.is_none();
+                let (place, node) = (&cluster.place, &mut cluster.nodes[number]);
+                node.crash_while_starting(place, position.as_deref(), delay, random)?;
+                format!(
+                    "{name} killed, and again {} ms after its start, {}",
+                    delay.as_millis(),
+                    cluster.bring_back(number, random)?
+                )
             }
             Disturbance::Restart => {
                 cluster.nodes[number].shut_down()?;
@@ -109,6 +124,7 @@ impl Disturbance {
                 let load = Duration::from_millis(random.random_range(300..2000));
                 format!("{name} {}", cut_power(cluster, number, load, random)?)
             }
+            Disturbance::Transfer => format!("{name} {}", take_state(cluster, number, random)?),
             Disturbance::KillAll => kill_all(cluster, scene, random)?,
         };
         cluster.await_synced()?;
@@ -161,6 +177,32 @@ fn cut_power(
     ))
 }
 
+/// The node ends, loses its state, and takes another's while the others go on.
+fn take_state(cluster: &mut Cluster<'_>, number: usize, random: &mut StdRng) -> Result<String> {
+    let node = &mut cluster.nodes[number];
+    let end = if random.random_bool(0.5) { "killed" } else { "shut down" };
+    match end {
+        "killed" => node.server.crash()?,
+        _ => node.shut_down()?,
+    }
+    let all = random.random_bool(0.3);
+    node.lose_state(all)?;
+    let lost = if all { "all of its data" } else { "its state" };
+    let mut again = "";
+    if random.random_bool(0.5) {
+        let (place, node) = (&cluster.place, &mut cluster.nodes[number]);
+        if !node.crash_in_transfer(place, random)? {
+            return Err(Error::Load {
+                what: node.name(),
+                message: "no state transfer began, and it has no state".to_string(),
+            });
+        }
+        cluster.broke_transfer = true;
+        again = ", killed within a state transfer";
+    }
+    Ok(format!("{end} and without {lost}{again}, {}", cluster.bring_back(number, random)?))
+}
+
 /// Each node keeps its answered commits: InnoDB's log must be written for it. No definition is under way, as the provider takes
 /// the state of no node killed within one for the cluster's.
 fn kill_all(cluster: &mut Cluster<'_>, scene: &Scene, random: &mut StdRng) -> Result<String> {
@@ -198,10 +240,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_disturbance_has_a_name() {
+        assert_eq!(Disturbance::named("killall").unwrap(), Disturbance::KillAll);
+        assert!(Disturbance::named("rain").is_err());
+    }
+
+    #[test]
     fn as_many_rounds_as_there_are_kinds_have_each_of_them() {
         let mut random = StdRng::seed_from_u64(1);
         let kinds: BTreeSet<Disturbance> =
-            (6003..6010).flat_map(|seed| Disturbance::plan(seed, true, &mut random)).collect();
+            (6003..6011).flat_map(|seed| Disturbance::plan(seed, true, &mut random)).collect();
         assert_eq!(kinds.len(), Disturbance::ALL.len());
     }
 }

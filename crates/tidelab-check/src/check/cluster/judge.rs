@@ -262,6 +262,7 @@ pub(super) fn tidy(cluster: &Cluster<'_>, writers: &mut [Writer]) -> Result<()> 
             format!("DELETE FROM {}", of("ward")),
             format!("UPDATE {} SET children = 0", of("parent")),
             format!("TRUNCATE {}", of("bare")),
+            format!("TRUNCATE {}", of("claim")),
         ] {
             must(&statement, session.run(&statement))?;
         }

@@ -62,7 +62,8 @@ impl<'a> Place<'a> {
         let release = Installation::at(lab.prefix)?.release;
         // An older InnoDB does not sync its log where a commit of the store waits for it, unless it does always.
         let flushes: &[&str] = if release.version < Version(11, 0, 0) { &["1"] } else { &["0", "1", "2"] };
-        let environment = transfer::environment(&lab.directory.join("transfers"))?;
+        let environment =
+            tidelab_server::cluster::transfer::environment(&lab.directory.join("transfers"), lab.prefix)?;
         Ok(Place { lab, provider: provider()?, ports: ports(nodes)?, environment, flushes })
     }
 
@@ -91,7 +92,7 @@ impl Place<'_> {
         let membership = Membership {
             provider: &self.provider,
             ports: &self.ports,
-            transfer: transfer::METHOD,
+            transfer: tidelab_server::cluster::transfer::METHOD,
             options: GROUP,
         };
         all.extend([
@@ -109,6 +110,7 @@ impl Place<'_> {
             hint("gtid_domain_id", "0".to_string()),
         ]);
         all.extend(membership.settings(number, start));
+        all.push(self.ports[number].receives_state());
         all
     }
 
@@ -300,8 +302,12 @@ impl Node {
         Ok(taken)
     }
 
-    /// True for a node killed within a definition: the provider takes none of its data for the cluster's.
+    /// True for a node killed within a definition or a state transfer: the provider takes none of its data for
+    /// the cluster's.
     pub(super) fn lost_its_state(&self) -> Result<bool> {
+        if self.has_half_a_state() || !self.directory().join(SAVED_STATE).exists() {
+            return Ok(true);
+        }
         Ok(self.saved_state()?.contains("00000000-0000-0000-0000-000000000000"))
     }
 
@@ -310,20 +316,35 @@ impl Node {
         fs::read_to_string(&path).map_err(io_error("cannot read", &path))
     }
 
-    /// Takes the data of another one; both have ended.
-    pub(super) fn copy_from(&self, donor: &Node) -> Result<()> {
+    /// True for a node killed within a state transfer.
+    pub(super) fn has_half_a_state(&self) -> bool {
+        transfer::is_half(self.directory())
+    }
+
+    /// Starts it without a state, and kills it once it has half of another one's. False if it does not come to that.
+    pub(super) fn crash_in_transfer(&mut self, place: &Place<'_>, random: &mut StdRng) -> Result<bool> {
+        let settings = self.settings_at(place, &Start::Join, None, random);
+        let directory = self.directory().to_path_buf();
+        // A file after the first one, or the last.
+        let later = Duration::from_millis(random.random_range(0..400));
+        let mut is_half = false;
+        self.server.crash_while_starting_after(&settings, || {
+            is_half = transfer::await_half(&directory, BACK_WITHIN);
+            sleep(later);
+        })?;
+        Ok(is_half)
+    }
+
+    /// Takes its state from it, after its end: the provider's file, or all of its data.
+    pub(super) fn lose_state(&self, all: bool) -> Result<()> {
+        if !all {
+            let path = self.directory().join(SAVED_STATE);
+            return fs::remove_file(&path).map_err(io_error("cannot remove", &path));
+        }
         for folder in ["data", "tidesdb_data"] {
-            let (from, to) = (donor.directory().join(folder), self.directory().join(folder));
-            fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
-            let mut copy = Command::new("cp");
-            copy.args(["-a", "--reflink=auto", "--sparse=always"]).arg(&from).arg(&to);
-            let status = copy.status().map_err(io_error("cannot run cp on", &from))?;
-            if !status.success() {
-                return Err(Error::Load {
-                    what: format!("cp {}", from.display()),
-                    message: status.to_string(),
-                });
-            }
+            let folder = self.directory().join(folder);
+            fs::remove_dir_all(&folder).map_err(io_error("cannot remove", &folder))?;
+            fs::create_dir(&folder).map_err(io_error("cannot make", &folder))?;
         }
         Ok(())
     }

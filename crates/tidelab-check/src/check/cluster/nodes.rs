@@ -12,7 +12,7 @@ use tidelab_server::server::Data;
 
 use super::super::Lab;
 use super::node::{seqno, Node, Place, Start};
-use super::{tables, transfer};
+use super::tables;
 
 /// The nodes.
 pub(super) const NODES: usize = 3;
@@ -25,6 +25,8 @@ pub(super) struct Cluster<'a> {
     pub(super) slowest: Duration,
     /// Nodes with the state of another one.
     pub(super) states_taken: u32,
+    /// A joiner was killed within a state transfer since the round began: its donor's log says so.
+    pub(super) broke_transfer: bool,
 }
 
 impl<'a> Cluster<'a> {
@@ -52,7 +54,8 @@ impl<'a> Cluster<'a> {
             nodes.push(node?);
         }
         fs::remove_dir_all(&frozen).map_err(io_error("cannot remove", &frozen))?;
-        let mut cluster = Cluster { place, nodes, slowest: Duration::ZERO, states_taken: 0 };
+        let mut cluster =
+            Cluster { place, nodes, slowest: Duration::ZERO, states_taken: 0, broke_transfer: false };
         cluster.await_synced()?;
         Ok(cluster)
     }
@@ -72,7 +75,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Starts a node after its end, at the position of its logs, and waits for its return. One killed within
-    /// a definition first takes another's state.
+    /// a definition or a state transfer takes another's state.
     pub(super) fn bring_back(&mut self, number: usize, random: &mut StdRng) -> Result<String> {
         self.return_of(number, false, random)
     }
@@ -83,22 +86,26 @@ impl<'a> Cluster<'a> {
         self.return_of(number, is_unknown, random)
     }
 
-    fn return_of(&mut self, number: usize, needs_state: bool, random: &mut StdRng) -> Result<String> {
+    fn return_of(&mut self, number: usize, is_unknown: bool, random: &mut StdRng) -> Result<String> {
         let began = Instant::now();
-        let mut way = String::new();
-        let needs_state = needs_state || self.nodes[number].lost_its_state()?;
-        if needs_state && transfer::BRINGS_STATE {
-            self.states_taken += 1;
-            self.start_at(number, &Start::Join, None, random)?;
-            return Ok("back by a state transfer".to_string());
+        let node = &self.nodes[number];
+        if node.has_half_a_state() {
+            // InnoDB may not even start with it.
+            if let Ok(Some(position)) = node.recover(self.place.lab) {
+                let message = format!("it has half a state, and says that its position is {position}");
+                return Err(Error::Load { what: node.name(), message });
+            }
         }
-        if needs_state {
-            way = format!(" with the state of node {}", self.take_state(number, random)? + 1);
-        }
-        let position = self.nodes[number].known_position(self.place.lab)?;
-        self.start_at(number, &Start::Join, Some(&position), random)?;
+        let needs_state = is_unknown || node.lost_its_state()?;
+        let position = match needs_state {
+            true => None,
+            false => Some(self.nodes[number].known_position(self.place.lab)?),
+        };
+        self.start_at(number, &Start::Join, position.as_deref(), random)?;
         let took = began.elapsed();
         self.slowest = self.slowest.max(took);
+        self.states_taken += u32::from(needs_state);
+        let way = if needs_state { " with another's state" } else { "" };
         Ok(format!("back in {:.1} s{way}", took.as_secs_f64()))
     }
 
@@ -111,27 +118,6 @@ impl<'a> Cluster<'a> {
         random: &mut StdRng,
     ) -> Result<()> {
         self.nodes[number].restart(&self.place, start, position, random).map(drop)
-    }
-
-    /// Gives a node after its end the state of another one. The donor ends in order for it. Returns the donor's number.
-    fn take_state(&mut self, number: usize, random: &mut StdRng) -> Result<usize> {
-        let up: Vec<usize> =
-            (0..NODES).filter(|other| self.nodes[*other].server.check_alive().is_ok()).collect();
-        let Some(donor) = up.iter().copied().find(|other| *other != number) else {
-            return Err(Error::Usage(
-                "no node has the cluster's state: all were killed within definitions".to_string(),
-            ));
-        };
-        // The others have noticed the first end: two at once would be a majority.
-        for other in &up {
-            self.nodes[*other].await_synced(up.len(), self.place.lab)?;
-        }
-        self.nodes[donor].shut_down()?;
-        self.nodes[number].copy_from(&self.nodes[donor])?;
-        let start = if up.len() == 1 { Start::New } else { Start::Join };
-        self.start_at(donor, &start, None, random)?;
-        self.states_taken += 1;
-        Ok(donor)
     }
 
     /// After the end of all nodes: the one with the latest position makes a cluster, the others join it.

@@ -10,8 +10,12 @@ use super::super::set_up;
 pub(super) const ENGINES: [Engine; 2] = [Engine::TidesDb, Engine::InnoDb];
 /// Rows of `hot` and of `twin`: few, for writers on all nodes to meet.
 pub(super) const HOT: i64 = 12;
-/// Rows of `parent`.
+/// Rows of `parent`, and ids after them of rows that come and go.
 pub(super) const PARENTS: i64 = 25;
+pub(super) const GUESTS: i64 = 4;
+/// Slots of `claim`, one row each, and groups: few, for writers to meet.
+pub(super) const SLOTS: i64 = 8;
+pub(super) const CLAIM_GROUPS: i64 = 6;
 /// Groups of `item`, and of the table without a key.
 pub(super) const GROUPS: i64 = 40;
 
@@ -54,6 +58,12 @@ pub(super) fn make(session: &mut Session) -> Result<()> {
                 of("parent")
             ),
             format!("CREATE TABLE {} (a INT NOT NULL, b BIGINT NOT NULL, KEY (a))", of("bare")),
+            // Rows without a value in the only unique key have none.
+            format!(
+                "CREATE TABLE {} (slot INT, grp INT NOT NULL, token BIGINT NOT NULL, UNIQUE KEY by_slot (slot),
+                   KEY by_grp (grp))",
+                of("claim")
+            ),
         ];
         for statement in statements {
             set_up(session, &[&format!("{statement} ENGINE={engine}")])?;

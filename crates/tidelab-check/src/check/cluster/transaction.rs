@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand::RngExt;
 use tidelab_server::server::engine::Engine;
 
-use super::tables::{name, GROUPS, HOT, PARENTS};
+use super::tables::{name, CLAIM_GROUPS, GROUPS, GUESTS, HOT, PARENTS, SLOTS};
 
 /// Tokens of writer w lie above w times this.
 pub(super) const TOKENS: i64 = 1_000_000_000;
@@ -76,6 +76,13 @@ pub(super) fn item_columns(id: i64, token: i64) -> [String; 4] {
 }
 
 impl Transaction {
+    /// True for one with a child of a parent that may go meanwhile.
+    pub(super) fn has_guest(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|step| matches!(step, Step::Run(statement) if statement.contains("(parent, token) SELECT")))
+    }
+
     /// Draws writer `number`'s transaction with this token.
     pub(super) fn draw(token: i64, number: i64, random: &mut StdRng) -> Transaction {
         let engines = engines_of(token);
@@ -147,7 +154,7 @@ fn extra(token: i64, engine: Engine, number: i64, random: &mut StdRng) -> Group 
     let (parents, children, wards) = (name("parent", engine), name("child", engine), name("ward", engine));
     let group = random.random_range(1..GROUPS);
     let bare = name("bare", engine);
-    let statements = match random.random_range(0..12) {
+    let statements = match random.random_range(0..23) {
         0..=3 => return item(token, engine, number, random),
         4 | 5 => vec![
             format!("INSERT INTO {children} (parent, token) VALUES ({parent}, {token}), ({parent}, {token})"),
@@ -164,10 +171,37 @@ fn extra(token: i64, engine: Engine, number: i64, random: &mut StdRng) -> Group 
             format!("UPDATE {parents} SET children = 0 WHERE id = {parent}"),
         ],
         10 => vec![format!("INSERT INTO {bare} VALUES ({group}, {token}), ({group}, {token})")],
-        _ if token % 2 == 0 => vec![format!("UPDATE {bare} SET b = b + 1 WHERE a = {group}")],
+        11 if token % 2 == 0 => vec![format!("UPDATE {bare} SET b = b + 1 WHERE a = {group}")],
+        12..=14 => vec![guest(token, engine, random)],
+        // Others delete these rows by an action.
+        15 | 16 => vec![format!("UPDATE {children} SET token = {token} WHERE parent = {parent}")],
+        17.. => vec![claim(token, engine, random)],
         _ => vec![format!("DELETE FROM {bare} WHERE a = {group}")],
     };
     statements.into_iter().map(Step::Run).collect::<Vec<_>>().into()
+}
+
+/// A parent that comes or goes, or a child of it.
+fn guest(token: i64, engine: Engine, random: &mut StdRng) -> String {
+    let (parents, wards) = (name("parent", engine), name("ward", engine));
+    let id = PARENTS + random.random_range(0..GUESTS);
+    match random.random_range(0..4) {
+        0 => format!("INSERT IGNORE INTO {parents} VALUES ({id}, 0)"),
+        1 => format!("DELETE FROM {parents} WHERE id = {id}"),
+        _ => format!("INSERT INTO {wards} (parent, token) SELECT id, {token} FROM {parents} WHERE id = {id}"),
+    }
+}
+
+/// A change of rows that all writers share: one of them has a slot, and rows without a slot are any number.
+fn claim(token: i64, engine: Engine, random: &mut StdRng) -> String {
+    let (table, slot) = (name("claim", engine), random.random_range(0..SLOTS));
+    let group = random.random_range(0..CLAIM_GROUPS);
+    match random.random_range(0..6) {
+        0 | 1 => format!("INSERT IGNORE INTO {table} VALUES ({slot}, {group}, {token})"),
+        2 => format!("INSERT INTO {table} VALUES (NULL, {group}, {token})"),
+        3 | 4 => format!("UPDATE {table} SET token = {token} WHERE grp = {group}"),
+        _ => format!("DELETE FROM {table} WHERE grp = {group}"),
+    }
 }
 
 /// A change of a row of the writer's own.
