@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "row/virtual_columns.h"
+#include "search/variables.h"
 
 using namespace tidesdb;
 
@@ -16,6 +17,9 @@ namespace tidesdb {
 /* Of an open table; not called. */
 bool has_virtual_part(const TABLE *, const KEY &) { return false; }
 ExpressionSettings ExpressionSettings::of(THD *, uint32_t) { return {}; }
+namespace full_text {
+FullTextSettings settings() { return {}; }
+}  // namespace full_text
 }  // namespace tidesdb
 
 namespace {
@@ -31,12 +35,18 @@ namespace {
 constexpr size_t FLAGS = 1; /* place of the byte */
 constexpr uint8_t EXPRESSIONS = 8;
 
+/* Of the last index: id, rule, least and most characters, stopwords, blend's size, blend. */
+constexpr char BLEND[] = "-\xc3\xa9";
+constexpr size_t BLEND_SIZE = sizeof(BLEND) - 1, FULL_TEXT_SIZE = 4 + 1 + 1 + 1 + 1 + 2 + BLEND_SIZE;
+constexpr size_t RULE_FROM_END = FULL_TEXT_SIZE - 4, STOPWORDS_FROM_END = FULL_TEXT_SIZE - 7;
+
 enum Part : uint {
   DROPPED_KEYS = 1,
   SETTINGS = 2,
   EXPRESSIONS_KNOWN = 4,
   DEFINITION_KNOWN = 8,
-  ALL_PARTS = 15
+  FULL_TEXT = 16,
+  ALL_PARTS = 31
 };
 
 TableRecord record_with(uint parts) {
@@ -62,6 +72,13 @@ TableRecord record_with(uint parts) {
     index.has_settings = (parts & SETTINGS) && id != 2;
     if (index.has_settings) index.settings.collations = "utf8mb4=utf8mb4_bin";
     if (index.has_settings && (parts & EXPRESSIONS_KNOWN) && id == 3) index.expressions = ~0ULL - 7;
+    index.is_full_text = (parts & FULL_TEXT) && id == 2;
+    if (index.is_full_text) {
+      index.full_text.least_characters = 2;
+      index.full_text.most_characters = 84;
+      index.full_text.stopwords = Stopwords::NONE;
+      index.full_text.blend = BLEND;
+    }
     record.indexes.push_back(index);
   }
   if ((parts & SETTINGS) && (parts & EXPRESSIONS_KNOWN) && (parts & DEFINITION_KNOWN))
@@ -79,6 +96,8 @@ void a_record_is_read_as_it_was_written(uint parts) {
   for (size_t i = 0; i < record.indexes.size(); i++) {
     CHECK(read.indexes[i].expressions == record.indexes[i].expressions);
     CHECK(read.indexes[i].has_settings == record.indexes[i].has_settings);
+    CHECK(read.indexes[i].is_full_text == record.indexes[i].is_full_text);
+    CHECK(read.indexes[i].full_text == record.indexes[i].full_text);
     CHECK(!read.indexes[i].is_stale);
   }
   for (size_t size = 0; size < bytes.size(); size++)
@@ -87,13 +106,49 @@ void a_record_is_read_as_it_was_written(uint parts) {
 
 /* A build that does not know them sees bytes after the end; one without them is the same as before. */
 void the_flag_tells_of_expressions() {
-  std::vector<uint8_t> with = record_with(ALL_PARTS).encode();
-  const std::vector<uint8_t> without = record_with(ALL_PARTS & ~EXPRESSIONS_KNOWN).encode();
+  const uint parts = ALL_PARTS & ~FULL_TEXT;
+  std::vector<uint8_t> with = record_with(parts).encode();
+  const std::vector<uint8_t> without = record_with(parts & ~EXPRESSIONS_KNOWN).encode();
   CHECK((with[FLAGS] & EXPRESSIONS) && !(without[FLAGS] & EXPRESSIONS));
   CHECK(with.size() == without.size() + 2 + 16 + 2 + 4 + 8);
   with[FLAGS] &= static_cast<uint8_t>(~EXPRESSIONS);
   TableRecord read;
   CHECK(!read.decode(with));
+}
+
+/* A build without full text refuses the version; one without it is the same as before. */
+void full_text_has_a_version_of_its_own() {
+  for (uint parts = 0; parts <= ALL_PARTS; parts++) {
+    const bool has = parts & FULL_TEXT;
+    const uint8_t version = record_with(parts).encode()[0];
+    CHECK(has == (version == 5));
+    CHECK(has || (version == 4) == ((parts & SETTINGS) != 0));
+  }
+}
+
+void a_rule_of_words_that_is_not_known_is_refused() {
+  for (const size_t from_end : {RULE_FROM_END, STOPWORDS_FROM_END}) {
+    std::vector<uint8_t> bytes = record_with(FULL_TEXT).encode();
+    uint8_t &value = bytes[bytes.size() - from_end];
+    CHECK(value == (from_end == RULE_FROM_END ? FULL_TEXT_RULE : static_cast<uint8_t>(Stopwords::NONE)));
+    value = 2;
+    CHECK(!TableRecord().decode(bytes));
+    value = 1;
+    CHECK(TableRecord().decode(bytes));
+  }
+}
+
+/* Each byte of the part in turn has each value: the record is refused, or read as it stands. */
+void a_damaged_part_of_full_text_is_read_as_it_stands_or_refused() {
+  const std::vector<uint8_t> whole = record_with(FULL_TEXT).encode();
+  for (size_t at = whole.size() - FULL_TEXT_SIZE - 2; at < whole.size(); at++)
+    for (uint value = 0; value <= 255; value++) {
+      std::vector<uint8_t> bytes = whole;
+      bytes[at] = static_cast<uint8_t>(value);
+      TableRecord read;
+      if (!read.decode(bytes) || !read.indexes[1].is_full_text) continue;
+      CHECK(read.encode() == bytes);
+    }
 }
 
 void what_is_stale_is_not_written() {
@@ -130,6 +185,9 @@ void a_layout_that_the_record_does_not_explain_is_named() {
 int main() {
   for (uint parts = 0; parts <= ALL_PARTS; parts++) a_record_is_read_as_it_was_written(parts);
   the_flag_tells_of_expressions();
+  full_text_has_a_version_of_its_own();
+  a_rule_of_words_that_is_not_known_is_refused();
+  a_damaged_part_of_full_text_is_read_as_it_stands_or_refused();
   what_is_stale_is_not_written();
   a_layout_that_the_record_does_not_explain_is_named();
   return 0;

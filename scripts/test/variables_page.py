@@ -53,9 +53,9 @@ def sections(page):
 def documented(page):
     """Name, default and scope (None: not said) of each variable that the page describes."""
     by_title = sections(page)
-    for title in ("The store", "Transactions"):
+    for title in ("The store", "Transactions", "Full text"):
         for names, default, scope, _ in rows(by_title[title]):
-            for name in re.findall(r"`(\w+[a-z])`", names):
+            for name in re.findall(r"`(\w+[a-z]\d?)`", names):
                 yield "tidesdb_" + name, default, scope
     for title in ("Table options", "Without effect"):
         for names, default, _ in rows(by_title[title]):

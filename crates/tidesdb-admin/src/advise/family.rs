@@ -210,11 +210,11 @@ mod tests {
 
     #[test]
     fn a_member_that_stays_keeps_its_family_and_is_named() {
-        let mut words = named("words", &[]);
-        words.indexes.push(("w".into(), "FULLTEXT".into()));
+        let mut places = named("places", &[]);
+        places.indexes.push(("p".into(), "SPATIAL".into()));
         let tables = judged(vec![
-            words,
-            named("child", &["words"]),
+            places,
+            named("child", &["places"]),
             named("grandchild", &["child"]),
             named("other", &[]),
         ]);
@@ -222,8 +222,8 @@ mod tests {
         assert_eq!(tables[0].1.against.len(), 1);
         for at in [1, 2] {
             let verdict = &tables[at].1;
-            assert!(verdict.against[0].contains("with `shop`.`words`, which cannot"), "{verdict:?}");
-            let drop = "ALTER TABLE `shop`.`child` DROP FOREIGN KEY `to_words`;";
+            assert!(verdict.against[0].contains("with `shop`.`places`, which cannot"), "{verdict:?}");
+            let drop = "ALTER TABLE `shop`.`child` DROP FOREIGN KEY `to_places`;";
             assert!(verdict.takes[0].contains(drop), "{verdict:?}");
         }
     }

@@ -226,6 +226,7 @@ impl Server {
             let bare = bare(sql);
             table.has_directory = names_directory(&bare);
             table.by_transaction_id = is_by_transaction_id(&bare);
+            table.parsers = sql.lines().filter_map(parser_of).collect();
             for key in sql.lines().filter_map(|line| foreign_key_of(line, &table.schema)) {
                 keys.insert((name.clone(), key.name.clone()), key);
             }
@@ -387,7 +388,7 @@ fn column_names(text: &str) -> Option<(Vec<String>, &str)> {
         names.push(name);
         match after.strip_prefix(')') {
             Some(after) => return Some((names, after)),
-            None => rest = after.strip_prefix(", ")?,
+            None => rest = after.strip_prefix(',')?.trim_start(),
         }
     }
 }
@@ -423,6 +424,15 @@ fn foreign_key_of(line: &str, schema: &str) -> Option<ForeignKey> {
         on_update: after(" ON UPDATE "),
         on_delete: after(" ON DELETE "),
     })
+}
+
+/// The FULLTEXT index in a line of a definition and its parser, if it has one.
+fn parser_of(line: &str) -> Option<(String, String)> {
+    let (index, rest) = identifier(line.trim_start().strip_prefix("FULLTEXT KEY ")?)?;
+    let (_, rest) = column_names(rest.strip_prefix(' ')?)?;
+    // In a comment for servers with parsers.
+    let (_, rest) = rest.split_once(" WITH PARSER ")?;
+    Some((index, identifier(rest)?.0))
 }
 
 /// A definition without its names and texts.
@@ -518,6 +528,20 @@ mod tests {
             "é",
         ] {
             assert!(foreign_key_of(none, "shop").is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn parsers_are_read_from_definitions() {
+        let line = "  FULLTEXT KEY `w``p` (`a`,`b)`) /*!50100 WITH PARSER `simple_parser` */ ,";
+        assert_eq!(parser_of(line), Some(("w`p".into(), "simple_parser".into())));
+        for none in [
+            "  FULLTEXT KEY `w` (`a`,`b`),",
+            "  FULLTEXT KEY ` WITH PARSER ` (`a`)",
+            "  KEY `w` (`a`) COMMENT ' WITH PARSER `p`'",
+            "  FULLTEXT KEY `w",
+        ] {
+            assert!(parser_of(none).is_none(), "{none}");
         }
     }
 

@@ -118,7 +118,7 @@ mod tests {
             tables.push(table(|table| {
                 table.name = format!("t{number}");
                 match number % 4 {
-                    0 => table.indexes.push(("w".into(), "FULLTEXT".into())),
+                    0 => table.indexes.push(("p".into(), "SPATIAL".into())),
                     1 => table.engine = Some("MyISAM".into()),
                     2 => table.foreign_keys = vec![key_to("t3")],
                     _ => {}

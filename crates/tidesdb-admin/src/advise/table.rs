@@ -60,6 +60,8 @@ pub struct Table {
     pub partitions: u64,
     /// Indexes by name, with their kinds (BTREE, HASH, FULLTEXT, ...).
     pub indexes: Vec<(String, String)>,
+    /// FULLTEXT indexes WITH PARSER, with the parsers' names.
+    pub parsers: Vec<(String, String)>,
     /// Foreign keys of the table.
     pub foreign_keys: Vec<ForeignKey>,
     /// Foreign keys dropped by `tidesdb_foreign_keys=WARN`.
@@ -216,7 +218,7 @@ impl Table {
 
     fn judge_keys(&self, against: &mut dyn FnMut(String, String)) {
         for (name, kind) in &self.indexes {
-            if ["FULLTEXT", "SPATIAL", "RTREE", "VECTOR"].contains(&kind.as_str()) {
+            if ["SPATIAL", "RTREE", "VECTOR"].contains(&kind.as_str()) {
                 against(
                     format!("{kind} index {}", quoted(name)),
                     format!(
@@ -226,6 +228,16 @@ impl Table {
                     ),
                 );
             }
+        }
+        for (name, parser) in &self.parsers {
+            against(
+                format!("FULLTEXT index {} WITH PARSER {}", quoted(name), quoted(parser)),
+                format!(
+                    "ALTER TABLE {} DROP INDEX {}; and the same index without a parser, with TidesDB's own words",
+                    self.quoted(),
+                    quoted(name)
+                ),
+            );
         }
         for key in &self.foreign_keys {
             if [&key.on_delete, &key.on_update].iter().all(|rule| *rule != "SET DEFAULT") {
@@ -332,6 +344,12 @@ impl Table {
             Some("MEMORY") => notes.push("its rows will survive a restart, and each change is logged".into()),
             _ => {}
         }
+        if self.indexes.iter().any(|(_, kind)| kind == "FULLTEXT") {
+            notes.push(
+                "its full text has other scores, and words of tidesdb_fts_min_word_len characters and more"
+                    .into(),
+            );
+        }
         let has_primary = self.indexes.iter().any(|(name, _)| name == "PRIMARY");
         if !has_primary && self.sort != Sort::Sequence {
             notes.push("without a primary key replicas find changed rows by reading the table".into());
@@ -396,11 +414,17 @@ pub mod tests {
         let encrypted = Facts { encrypts_tables: true, ..Facts::default() };
         let galera = Facts { galera: true, ..Facts::default() };
         let plain = Facts::default();
-        let cases: [Case<'_>; 12] = [
+        let cases: [Case<'_>; 13] = [
             (
                 &plain,
-                Box::new(|t: &mut Table| t.indexes.push(("words".into(), "FULLTEXT".into()))),
-                "FULLTEXT index `words`",
+                Box::new(|t: &mut Table| t.indexes.push(("place".into(), "SPATIAL".into()))),
+                "SPATIAL index `place`",
+                "DROP INDEX `place`",
+            ),
+            (
+                &plain,
+                Box::new(|t: &mut Table| t.parsers.push(("words".into(), "ngram".into()))),
+                "FULLTEXT index `words` WITH PARSER `ngram`",
                 "DROP INDEX `words`",
             ),
             (
