@@ -513,7 +513,7 @@ void note_variables_without_effect() {
 }  // namespace
 
 bool fill_store_options(tidesdb_options *options) {
-  const bool refused = unbuilt::refuse_variables();
+  const bool refused = unbuilt::refuse_variables() | full_text::refuse_variables();
   if (refuse_table_variables() || refused) return true;
   take_old_names();
   note_variables_without_effect();

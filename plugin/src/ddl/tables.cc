@@ -52,24 +52,50 @@ TableRecord describe(const TABLE *form) {
   return record;
 }
 
-/* A partition that comes to others has the settings that their indexes have. */
-void take_settings_of_siblings(const std::string &table, TableRecord *record) {
-  if (partition_suffix(table).empty()) return;
+/* Indexes have the settings that those of their names have in another table's record. */
+void take_settings_of(const TableRecord &other, bool expressions, TableRecord *record) {
+  for (IndexRecord &index : record->indexes) {
+    const LEX_CSTRING name{index.name.c_str(), index.name.size()};
+    const IndexRecord *known = index_named(other, name);
+    if (!known) continue;
+    if (expressions && index.has_settings && known->has_settings) index.settings = known->settings;
+    if (index.is_full_text && known->is_full_text) index.full_text = known->full_text;
+  }
+}
+
+/* That of one of a table's partitions. */
+bool read_record_of_partition(const std::string &whole, TableRecord *record) {
   std::vector<std::string> families;
-  if (list_families(plugin.db, whole_table(table) + PARTITION_MARK, &families) != TIDESDB_OK) return;
+  if (list_families(plugin.db, whole + PARTITION_MARK, &families) != TIDESDB_OK) return false;
   for (const std::string &family : families) {
     const std::string partition = table_of_family(family);
-    TableRecord sibling;
-    if (family != primary_family(partition) || !read_record(partition, &sibling)) continue;
-    for (IndexRecord &index : record->indexes) {
-      const LEX_CSTRING name{index.name.c_str(), index.name.size()};
-      const IndexRecord *known =
-          index.has_settings || index.is_full_text ? index_named(sibling, name) : nullptr;
-      if (known && known->has_settings) index.settings = known->settings;
-      if (known && known->is_full_text) index.full_text = known->full_text;
-    }
-    return;
+    if (family == primary_family(partition) && read_record(partition, record)) return true;
   }
+  return false;
+}
+
+/* A partition that comes to others has the settings that their indexes have. */
+void take_settings_of_siblings(const std::string &table, TableRecord *record) {
+  TableRecord sibling;
+  if (!partition_suffix(table).empty() && read_record_of_partition(whole_table(table), &sibling))
+    take_settings_of(sibling, true, record);
+}
+
+/* A copy of a table keeps the rules of words: an ALTER that has nothing to do with an index does not change
+   what it finds. One that the statement drops and adds again is a new one. */
+void keep_words_of_copied(THD *thd, const std::string &table, TableRecord *record) {
+  const TABLE_LIST *named = thd->lex->query_tables;
+  const TABLE *before = is_intermediate(table) && named ? named->table : nullptr;
+  if (!before || before->file->partition_ht() != plugin.hton) return;
+  const std::string source = canonical_table(before->s->normalized_path.str);
+  TableRecord copied;
+  if (!read_record(source, &copied) && !read_record_of_partition(source, &copied)) return;
+  List_iterator<Alter_drop> drops(thd->lex->alter_info.drop_list);
+  while (const Alter_drop *drop = drops++)
+    for (IndexRecord &index : copied.indexes)
+      if (same_name(name_of(*drop), LEX_CSTRING{index.name.c_str(), index.name.size()}))
+        index.is_full_text = false;
+  take_settings_of(copied, false, record);
 }
 
 int drop_families(DdlGroup *group, const std::vector<std::string> &names) {
@@ -192,6 +218,7 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   const TABLE_SHARE *share = form->s;
   TableRecord record = describe(form);
   take_settings_of_siblings(table, &record);
+  keep_words_of_copied(thd, table, &record);
   take_expressions(const_cast<TABLE *>(form), &record);
   foreign::Declared declared;
   if (const int error = foreign::declare(thd, table, form, info, &record, &declared)) return error;

@@ -73,39 +73,67 @@ _ft_vft_ext more_calls = {version, flags, docid, count};
 
 FullTextSearch::~FullTextSearch() = default;
 
+/* Memory that is short ends the statement, and not the server. */
+template <class Result, class Call>
+Result without_memory_errors(Result failed, Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc &) {
+    my_error(ER_OUT_OF_RESOURCES, MYF(0));
+    return failed;
+  }
+}
+
+/* The server's handler for partitions asks all of them, whatever one answers. */
 FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
-  std::unique_ptr<FullTextSearch> search(new (std::nothrow) FullTextSearch);
-  if (!search) {
-    my_error(ER_OUTOFMEMORY, MYF(0), static_cast<int>(sizeof(FullTextSearch)));
-    return nullptr;
-  }
-  search->info = {&calls, &more_calls};
-  search->handler = this;
-  search->index = index;
-  if (!make_conditions(flags, *text, search.get())) return nullptr;
-  int error = open_search(search.get());
-  if (error == 0 && flags & FT_EXPAND) error = expand_search(*text, search.get());
-  if (error != 0) {
-    /* The client has an error that names more than the server's call would. */
-    if (!table->in_use->is_error()) print_error(error, MYF(0));
-    return nullptr;
-  }
-  choose_rows(flags, search.get());
-  return reinterpret_cast<FT_INFO *>(search.release());
+  THD *thd = table->in_use;
+  if (thd->is_error()) return nullptr;
+  return without_memory_errors<FT_INFO *>(nullptr, [&]() -> FT_INFO * {
+    std::unique_ptr<FullTextSearch> search(new FullTextSearch);
+    search->info = {&calls, &more_calls};
+    search->handler = this;
+    search->index = index;
+    if (!make_conditions(flags, *text, search.get())) return nullptr;
+    int error = index < hidden_.size() && hidden_[index] ? refuse_search_by_hidden_index(index)
+                                                         : open_search(search.get());
+    if (error == 0 && flags & FT_EXPAND) error = expand_search(*text, search.get());
+    if (error != 0) {
+      /* The client may have an error that says more. */
+      if (error == HA_ERR_ABORTED_BY_USER)
+        thd->send_kill_message();
+      else if (!thd->is_error())
+        print_error(error, MYF(0));
+      return nullptr;
+    }
+    choose_rows(flags, search.get());
+    return reinterpret_cast<FT_INFO *>(search.release());
+  });
+}
+
+int ha_tidesdb::refuse_search_by_hidden_index(uint index) {
+  if (const int error = begin_read()) return error == HA_ERR_END_OF_FILE ? 0 : error;
+  return session_->refuse(
+      "the index '" + std::string(table->key_info[index].name.str) +
+      "' cannot be searched: its virtual columns depend on settings that are others here than "
+      "when the index was made");
 }
 
 /* False: the query has an error, which the client was told. */
 bool ha_tidesdb::make_conditions(uint flags, const String &text, FullTextSearch *search) {
   const FullTextKind &kind = *index_kinds_[search->index]->full_text();
   Bm25 scoring = full_text::scoring();
-  uint64_t rows = 0, entries = 0;
-  for_each_partition([&](ha_tidesdb *partition) {
-    rows += stats_of(partition->open_table_->primary()).entries;
-    entries += stats_of(partition->open_table_->index(search->index)).entries;
-    return 0;
-  });
-  scoring.rows = static_cast<double>(rows);
-  if (rows && entries) scoring.mean_length = static_cast<double>(entries) / static_cast<double>(rows);
+  SearchFigures &figures = figures_of_searches();
+  const auto sized = figures.sizes.try_emplace(search->index);
+  SearchFigures::Sizes &sizes = sized.first->second;
+  if (sized.second)
+    for_each_partition([&](ha_tidesdb *partition) {
+      sizes.rows += stats_of(partition->open_table_->primary()).entries;
+      sizes.entries += stats_of(partition->open_table_->index(search->index)).entries;
+      return 0;
+    });
+  scoring.rows = static_cast<double>(sizes.rows);
+  if (sizes.rows && sizes.entries)
+    scoring.mean_length = static_cast<double>(sizes.entries) / static_cast<double>(sizes.rows);
   std::unique_ptr<Conditions> conditions(new Conditions(kind, scoring));
   if (flags & FT_BOOL) {
     QueryNode query;
@@ -119,32 +147,43 @@ bool ha_tidesdb::make_conditions(uint flags, const String &text, FullTextSearch 
   } else {
     conditions->add_words(slice_of(text));
   }
+  if (conditions->has_too_many_words()) {
+    my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: the query has more than %zu different words", MYF(0),
+                    MOST_LOOKUPS);
+    return false;
+  }
   search->rows.reset(new RowSearch(std::move(conditions)));
   return true;
 }
 
+/* Where rows are locked, those that a search looks at and leaves out are locked, too: they come to match by
+   changes that are no insertion of a word. ft_read() judges them. */
 int ha_tidesdb::open_search(FullTextSearch *search) {
-  if (has_primary_key()) {
-    for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(table->read_set, part.field_index);
-    column_bitmaps_signal();
-  }
   if (const int error = begin_read()) return error == HA_ERR_END_OF_FILE ? 0 : error;
   if (const int error = lock_for_read()) return error;
+  THD *const thd = table->in_use;
+  const RowSearch::Source source{[&](const Lookup &lookup, const std::function<bool(Slice, Slice)> &take) {
+                                   return read_postings(search->index, lookup, take);
+                                 },
+                                 [&](const Lookup &lookup, uint64_t *rows) {
+                                   return table->part_info ? count_in_partitions(search->index, lookup, rows)
+                                                           : 0;
+                                 },
+                                 [thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }};
+  SearchFigures &figures = figures_of_searches();
+  const size_t most_memory = MOST_SEARCH_MEMORY - std::min(figures.memory, MOST_SEARCH_MEMORY);
+  const bool locks = !lock_choice_.locks_nothing() && !reads_latest();
   int error = 0;
-  const RowSearch::Result result = search->rows->run(
-      *index_kinds_[search->index]->full_text(),
-      [&](const Lookup &lookup, const std::function<bool(Slice, Slice)> &take) {
-        return read_postings(search->index, lookup, take);
-      },
-      [&](const Lookup &lookup, uint64_t *rows) {
-        return table->part_info ? count_in_partitions(search->index, lookup, rows) : 0;
-      },
-      MOST_SEARCH_MEMORY, &error);
+  const RowSearch::Result result =
+      search->rows->run(*index_kinds_[search->index]->full_text(), source, most_memory, locks, &error);
   switch (result) {
     case RowSearch::Result::DONE:
+      figures.memory += search->rows->memory();
       return 0;
     case RowSearch::Result::FAILED:
       return error;
+    case RowSearch::Result::KILLED:
+      return HA_ERR_ABORTED_BY_USER;
     case RowSearch::Result::DAMAGED:
       return session_->refuse("an entry of the index '" +
                               std::string(table->key_info[search->index].name.str) +
@@ -152,9 +191,20 @@ int ha_tidesdb::open_search(FullTextSearch *search) {
     case RowSearch::Result::TOO_LARGE:
       break;
   }
-  return session_->refuse("too many rows have the words of this query: they take more than " +
+  return session_->refuse("too many rows have the words of this statement's searches: they take more than " +
                           std::to_string(MOST_SEARCH_MEMORY >> 20) +
                           " MB; ask for rarer words, or for longer beginnings of words");
+}
+
+/* Kept by the table's first partition. */
+SearchFigures &ha_tidesdb::figures_of_searches() {
+  ha_tidesdb *keeper = this;
+  for_each_partition([&](ha_tidesdb *partition) {
+    keeper = partition;
+    return 1;
+  });
+  keeper->search_figures_.begin(table->in_use->query_id);
+  return keeper->search_figures_;
 }
 
 /* Entries of a lookup's terms, in the order of their keys. */
@@ -197,20 +247,11 @@ int ha_tidesdb::for_each_partition(const std::function<int(ha_tidesdb *)> &look)
   return 0;
 }
 
-/*
-  Scores are those of the whole table: how many rows of all partitions have the lookup's terms (of a
-  beginning: entries). The first partition keeps the sums for the others.
-*/
+/* Scores are those of the whole table: how many rows of all partitions have the lookup's terms (of a
+   beginning: entries). */
 int ha_tidesdb::count_in_partitions(uint index, const Lookup &lookup, uint64_t *rows) {
-  ha_tidesdb *keeper = nullptr;
-  for_each_partition([&](ha_tidesdb *partition) {
-    keeper = partition;
-    return 1;
-  });
-  const query_id_t statement = table->in_use->query_id;
-  if (keeper->word_counts_of_ != statement) keeper->word_counts_.clear();
-  keeper->word_counts_of_ = statement;
-  const auto counted = keeper->word_counts_.try_emplace({index, lookup.first}, 0);
+  SearchFigures &figures = figures_of_searches();
+  const auto counted = figures.rows_with.try_emplace({index, lookup.first}, 0);
   uint64_t &sum = counted.first->second;
   int error = 0;
   if (counted.second)
@@ -219,7 +260,7 @@ int ha_tidesdb::count_in_partitions(uint index, const Lookup &lookup, uint64_t *
     });
   *rows = sum;
   if (error == 0) return 0;
-  keeper->word_counts_.erase(counted.first);
+  figures.rows_with.erase(counted.first);
   return fail(error);
 }
 
@@ -245,7 +286,7 @@ int ha_tidesdb::count_entries_of(uint index, const Lookup &lookup, tidesdb_txn *
   have. (MyISAM takes all words of 20 rows.)
 */
 int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
-  search->rows->keep_best(BEST_ROWS);
+  search->rows->sort();
   struct Found {
     size_t rows = 0, frequency = 0;
   };
@@ -341,7 +382,8 @@ float ha_tidesdb::score_of_record(const FullTextSearch &search, const uchar *rec
     primary_codec_->append_columns(record, &key);
   else
     key.append(last_row_.number, HIDDEN_KEY_SIZE);
-  if (entries_may_not_fit()) return score_by_words(search, record, key.slice());
+  if (changes_rows_ || entries_may_not_fit())
+    return without_memory_errors<float>(0, [&] { return score_by_words(search, record, key.slice()); });
   return search.rows->score_of(key.slice());
 }
 
@@ -354,7 +396,7 @@ void ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
   const FullTextNeed need = FullTextNeed::of(table, search->index, flags, &table->tmp_set);
   if (flags & FT_SORTED || need.unsorted)
     search->rows->sort();
-  else if (need.best != HA_POS_ERROR && !entries_may_not_fit())
+  else if (need.best != HA_POS_ERROR && !entries_may_not_fit() && !open_table_->rows_expire())
     search->rows->keep_best(need.best);
   search->keys_are_enough = need.knows_columns && !entries_may_not_fit() && has_self_contained_key();
   if (search->keys_are_enough && has_primary_key())
@@ -432,9 +474,10 @@ int ha_tidesdb::ft_read(uchar *buf) {
     search.score = hit.score;
     if (!entries_may_not_fit()) return 0;
     virtual_columns_.complete(search.index, buf);
-    search.score = score_by_words(search, buf, hit.row.key);
+    search.score = without_memory_errors<float>(0, [&] { return score_by_words(search, buf, hit.row.key); });
+    if (table->in_use->is_error()) return ERROR_IS_GIVEN;
     if (search.score != 0) return 0;
-    give_back_other_row();
+    unlock_row();
   }
   return HA_ERR_END_OF_FILE;
 }

@@ -51,6 +51,7 @@
 #include "handler/read_buffers.h"
 #include "handler/row_writer.h"
 #include "handler/scan.h"
+#include "handler/search_figures.h"
 #include "handler/table_cursors.h"
 #include "handler/unchecked_keys.h"
 #include "handler_base.h"
@@ -356,6 +357,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* full_text.cc */
   bool make_conditions(uint flags, const String &text, tidesdb::FullTextSearch *search);
   int open_search(tidesdb::FullTextSearch *search);
+  int refuse_search_by_hidden_index(uint index);
+  tidesdb::SearchFigures &figures_of_searches();
   int for_each_partition(const std::function<int(ha_tidesdb *)> &look);
   int count_in_partitions(uint index, const tidesdb::Lookup &lookup, uint64_t *rows);
   int count_entries_of(uint index, const tidesdb::Lookup &lookup, tidesdb_txn *txn, uint64_t *rows);
@@ -597,9 +600,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   };
   ManyRows inserts_;
 
-  /* Of the table's first partition: rows of all of them with the words of the statement's searches. */
-  std::map<std::pair<uint, std::string>, uint64_t> word_counts_;
-  query_id_t word_counts_of_ = 0;
+  tidesdb::SearchFigures search_figures_;
 
   /* --- of the scan --- */
   tidesdb::Scan scan_;

@@ -155,6 +155,7 @@ int ha_tidesdb::reset() {
   writer_.end_statement();
   for (const std::unique_ptr<IndexKind> &kind : index_kinds_)
     if (kind) kind->release();
+  search_figures_.clear();
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();
   if (parent_keys_) parent_keys_->reset();

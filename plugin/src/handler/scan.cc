@@ -120,6 +120,9 @@ int ha_tidesdb::choose_columns() {
   const bool computes = by_entry && computes_virtual_columns() && virtual_columns_.index_has_any(scan_.index);
   scan_.whole_rows = changes_rows_ || checksums_ || computes || (by_entry && entries_may_not_fit());
   if (!keyread_enabled()) virtual_columns_.add_sources(table->read_set);
+  /* MATCH finds a row's score by its key, also of one that was read before the search. */
+  if (table->fulltext_searched && has_primary_key())
+    for (const KeyPart &part : primary_codec_->parts()) bitmap_set_bit(table->read_set, part.field_index);
   if (!row_reader_->choose(scan_.whole_rows ? nullptr : table->read_set)) return HA_ERR_OUT_OF_MEM;
   scan_.first_parts = may_lack_blobs();
   scan_.columns_chosen = true;

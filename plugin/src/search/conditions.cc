@@ -10,7 +10,10 @@ namespace tidesdb {
 namespace {
 
 /* The server drops a row whose score is 0. */
-constexpr double LEAST_SCORE = 1e-6;
+constexpr float LEAST_SCORE = 1e-12F;
+
+/* First bytes that no term has. */
+const std::string NO_TERM(2, '\0');
 
 std::string text_of(const ByteBuffer &bytes) {
   return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
@@ -53,10 +56,16 @@ double Bm25::score(double weight, double frequency, double length) const {
   return weight * frequency * (k1 + 1) / (frequency + norm);
 }
 
+/* A word that is one too many has the place of the first. */
 uint Conditions::lookup_of(const std::string &first, const std::string &whole, bool is_prefix) {
-  for (uint i = 0; i < lookups_.size(); i++)
-    if (lookups_[i].is_prefix == is_prefix && lookups_[i].first == first && lookups_[i].whole == whole)
-      return i;
+  const auto [at, is_new] = known_.try_emplace((is_prefix ? whole + '*' : std::string()) + first,
+                                               static_cast<uint>(lookups_.size()));
+  if (!is_new) return at->second;
+  if (lookups_.size() == MOST_LOOKUPS) {
+    too_many_ = true;
+    known_.erase(at);
+    return 0;
+  }
   Lookup lookup;
   lookup.first = first;
   lookup.whole = whole;
@@ -123,6 +132,11 @@ Condition Conditions::of_text(const QueryNode &node) {
     const bool is_last = word.text.data + word.text.size == end;
     bytes.clear();
     if (node.kind == QueryNode::Kind::PREFIX && is_last) {
+      /* No word of the index begins with more characters than it may have. */
+      if (kind_.rules().is_longer(word.characters)) {
+        parts.push_back({NO_TERM, "", true});
+        return;
+      }
       if (!kind_.terms().append(word.text, &bytes)) return;
       const std::string whole = text_of(bytes);
       bytes.clear();
@@ -172,7 +186,8 @@ void Conditions::set_rows_with(uint lookup, uint64_t rows) {
 
 bool Conditions::matches(const Found &found, float *score) const {
   const Outcome outcome = judge(root_, found);
-  *score = static_cast<float>(std::max(outcome.score, LEAST_SCORE));
+  *score = outcome.score > 0 ? static_cast<float>(outcome.score) : LEAST_SCORE;
+  if (*score == 0) *score = LEAST_SCORE;
   return outcome.matches;
 }
 

@@ -8,6 +8,7 @@
 #define TIDESDB_SEARCH_CONDITIONS_H
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "search/posting.h"
@@ -53,6 +54,9 @@ struct Condition {
   std::vector<Condition> parts;
 };
 
+/* Different words, and beginnings of words, of one query. */
+constexpr size_t MOST_LOOKUPS = 10000;
+
 class Conditions {
  public:
   Conditions(const FullTextKind &kind, const Bm25 &scoring) : kind_(kind), scoring_(scoring) {}
@@ -62,6 +66,9 @@ class Conditions {
   /* One more word that helps. */
   void add_term(Slice term);
   void set(const QueryNode &query);
+
+  /* The query has more different words than are looked up; some are left out. */
+  bool has_too_many_words() const { return too_many_; }
 
   const std::vector<Lookup> &lookups() const { return lookups_; }
   const Condition &root() const { return root_; }
@@ -92,6 +99,8 @@ class Conditions {
   const FullTextKind &kind_;
   Bm25 scoring_;
   std::vector<Lookup> lookups_;
+  std::unordered_map<std::string, uint> known_; /* lookups by what they look up */
+  bool too_many_ = false;
   std::vector<double> weights_; /* of each lookup */
   Condition root_;
 };

@@ -64,26 +64,31 @@ void PostingList::finish(const Lookup &lookup) {
   postings_ = std::move(postings);
 }
 
-RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntries &read,
-                                        const CountRows &count, size_t most_memory, int *error) {
+size_t RowSearch::memory() const {
+  size_t bytes = hits_.capacity() * sizeof(Hit);
+  for (const PostingList &list : lists_) bytes += list.memory();
+  return bytes;
+}
+
+RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const Source &source, size_t most_memory,
+                                        int *error) {
   const std::vector<Lookup> &lookups = conditions_->lookups();
   lists_.resize(lookups.size());
   size_t before = 0;
   for (uint i = 0; i < lookups.size(); i++) {
+    if (source.killed()) return Result::KILLED;
     const Lookup &lookup = lookups[i];
+    const Slice whole{reinterpret_cast<const uchar *>(lookup.whole.data()), lookup.whole.size()};
     PostingList &list = lists_[i];
     Result result = Result::DONE;
-    *error = read(lookup, [&](Slice key, Slice value) {
+    *error = source.read(lookup, [&](Slice key, Slice value) {
       Slice term, row_key;
       Posting posting;
       if (!kind.terms().split(key, &term, &row_key) || !read_posting(value, &posting)) {
         result = Result::DAMAGED;
         return false;
       }
-      if (lookup.is_prefix &&
-          !kind.terms().begins_with(
-              term, {reinterpret_cast<const uchar *>(lookup.whole.data()), lookup.whole.size()}))
-        return true;
+      if (lookup.is_prefix && !kind.terms().begins_with(term, whole)) return true;
       list.add(lookup, row_key, posting);
       if (before + list.memory() > most_memory) result = Result::TOO_LARGE;
       return result == Result::DONE;
@@ -92,7 +97,7 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntr
     if (result != Result::DONE) return result;
     list.finish(lookup);
     uint64_t rows = list.size();
-    *error = count(lookup, &rows);
+    *error = source.count(lookup, &rows);
     if (*error != 0) return Result::FAILED;
     conditions_->set_rows_with(i, rows);
     before += list.memory();
@@ -101,6 +106,9 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const ReadEntr
 }
 
 namespace {
+
+/* A query of many words makes each row costly. */
+constexpr size_t ROWS_BETWEEN_LOOKS = 256;
 
 using Lists = std::vector<PostingList>;
 
@@ -158,19 +166,24 @@ struct Walk {
 
 }  // namespace
 
-void RowSearch::match_rows() {
+RowSearch::Result RowSearch::match_rows(const Source &source, size_t most_memory, bool all_candidates) {
   std::vector<uint> drivers = candidates(conditions_->root(), lists_);
   std::sort(drivers.begin(), drivers.end());
   drivers.erase(std::unique(drivers.begin(), drivers.end()), drivers.end());
   std::vector<Walk> walks;
   for (const PostingList &list : lists_) walks.push_back({&list});
   Conditions::Found found(lists_.size());
-  for (;;) {
+  const size_t before = memory();
+  for (size_t rows = 1;; rows++) {
+    if (rows % ROWS_BETWEEN_LOOKS == 0) {
+      if (source.killed()) return Result::KILLED;
+      if (before + hits_.capacity() * sizeof(Hit) > most_memory) return Result::TOO_LARGE;
+    }
     const RowName *next = nullptr;
     for (const uint driver : drivers)
       if (!walks[driver].at_end() && (!next || walks[driver].row().compare(*next) < 0))
         next = &walks[driver].row();
-    if (!next) return;
+    if (!next) return Result::DONE;
     const RowName row = *next;
     for (size_t i = 0; i < walks.size(); i++) {
       walks[i].go_to(row);
@@ -178,17 +191,17 @@ void RowSearch::match_rows() {
       found[i] = has ? &walks[i].list->posting(walks[i].at) : nullptr;
     }
     float score;
-    if (conditions_->matches(found, &score)) hits_.push_back({row, score});
+    const bool matches = conditions_->matches(found, &score);
+    if (matches || all_candidates) hits_.push_back({row, matches ? score : 0});
     for (const uint driver : drivers)
       if (found[driver]) walks[driver].at++;
   }
 }
 
-RowSearch::Result RowSearch::run(const FullTextKind &kind, const ReadEntries &read, const CountRows &count,
-                                 size_t most_memory, int *error) {
-  const Result result = read_lists(kind, read, count, most_memory, error);
-  if (result == Result::DONE) match_rows();
-  return result;
+RowSearch::Result RowSearch::run(const FullTextKind &kind, const Source &source, size_t most_memory,
+                                 bool all_candidates, int *error) {
+  const Result result = read_lists(kind, source, most_memory, error);
+  return result == Result::DONE ? match_rows(source, most_memory, all_candidates) : result;
 }
 
 void RowSearch::sort() {

@@ -70,16 +70,21 @@ class RowSearch {
 
   const Conditions &conditions() const { return *conditions_; }
 
-  /* Of one lookup: calls for each entry, in the order of keys, until that returns false. Returns 0 or an
-   * error. */
-  using ReadEntries = std::function<int(const Lookup &, const std::function<bool(Slice key, Slice value)> &)>;
-  /* Sets in how many rows the lookup's terms are, for its weight: of so many by the lists. Returns as above.
-   */
-  using CountRows = std::function<int(const Lookup &, uint64_t *rows)>;
-  enum class Result : uchar { DONE, FAILED, DAMAGED, TOO_LARGE };
-  /* `error`: of `read`. */
-  Result run(const FullTextKind &kind, const ReadEntries &read, const CountRows &count, size_t most_memory,
+  /* How the search reads; all but killed() return 0 or an error. */
+  struct Source {
+    /* Calls for each entry of a lookup, in the order of keys, until that returns false. */
+    std::function<int(const Lookup &, const std::function<bool(Slice key, Slice value)> &)> read;
+    /* Sets in how many rows the lookup's terms are, for its weight: of so many by the lists. */
+    std::function<int(const Lookup &, uint64_t *rows)> count;
+    std::function<bool()> killed;
+  };
+  enum class Result : uchar { DONE, FAILED, DAMAGED, TOO_LARGE, KILLED };
+  /* `all_candidates`: rows that some lookups find and the conditions do not are among the hits, with the
+     score 0. `error`: of the source. */
+  Result run(const FullTextKind &kind, const Source &source, size_t most_memory, bool all_candidates,
              int *error);
+  /* Bytes that it holds. */
+  size_t memory() const;
 
   /* The rows to give: all, in the order of their keys, unless one of these is called. */
   size_t count() const { return is_chosen_ ? chosen_.size() : hits_.size(); }
@@ -92,9 +97,8 @@ class RowSearch {
   float score_of(Slice row_key) const;
 
  private:
-  Result read_lists(const FullTextKind &kind, const ReadEntries &read, const CountRows &count,
-                    size_t most_memory, int *error);
-  void match_rows();
+  Result read_lists(const FullTextKind &kind, const Source &source, size_t most_memory, int *error);
+  Result match_rows(const Source &source, size_t most_memory, bool all_candidates);
 
   std::unique_ptr<Conditions> conditions_;
   std::vector<PostingList> lists_;

@@ -7,6 +7,7 @@
 
 #include "key/sql_headers.h"
 
+#include "log.h"
 #include "set_var.h"
 #include "sql_class.h"
 
@@ -27,6 +28,25 @@ double opt_bm25_k1, opt_bm25_b;
 char *opt_blend_chars;
 
 /* Characters that are words' own, and spaces, blend nothing. */
+bool can_blend(const char *text, size_t size) {
+  if (size > MOST_BLEND) return false;
+  CHARSET_INFO *utf8 = &my_charset_utf8mb4_bin;
+  const WordRules rules(utf8, FullTextSettings());
+  const uchar *at = reinterpret_cast<const uchar *>(text), *const end = at + size;
+  for (size_t bytes; at < end; at += bytes) {
+    my_wc_t character;
+    if (*at <= ' ' || utf8->cset->mb_wc(utf8, &character, at, end) <= 0 ||
+        rules.kind_of(at, end, &bytes) != WordRules::Kind::OTHER)
+      return false;
+  }
+  return true;
+}
+
+constexpr char WRONG_BLEND[] =
+    "TidesDB: tidesdb_fts_blend_chars='%s': at most %zu bytes of characters that are neither letters, "
+    "digits, '_' nor "
+    "spaces";
+
 int check_blend_chars(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
   char buffer[MOST_BLEND + 1];
   int length = sizeof(buffer);
@@ -35,22 +55,8 @@ int check_blend_chars(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *
     my_error(ER_WRONG_VALUE_FOR_VAR, MYF(0), "tidesdb_fts_blend_chars", "NULL");
     return 1;
   }
-  FullTextSettings settings;
-  const WordRules rules(&my_charset_utf8mb4_bin, settings);
-  const uchar *at = reinterpret_cast<const uchar *>(wanted), *const end = at + length;
-  bool fits = static_cast<size_t>(length) <= MOST_BLEND;
-  for (size_t size; fits && at < end; at += size) {
-    my_wc_t character;
-    CHARSET_INFO *utf8 = &my_charset_utf8mb4_bin;
-    fits = *at > ' ' && utf8->cset->mb_wc(utf8, &character, at, end) > 0 &&
-           rules.kind_of(at, end, &size) == WordRules::Kind::OTHER;
-  }
-  if (!fits) {
-    my_printf_error(
-        ER_WRONG_VALUE_FOR_VAR,
-        "TidesDB: tidesdb_fts_blend_chars='%s': at most %zu bytes of characters that are neither letters, "
-        "digits, '_' nor spaces",
-        MYF(0), wanted, MOST_BLEND);
+  if (!can_blend(wanted, static_cast<size_t>(length))) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, WRONG_BLEND, MYF(0), wanted, MOST_BLEND);
     return 1;
   }
   *static_cast<const char **>(save) = thd->strmake(wanted, static_cast<size_t>(length));
@@ -89,6 +95,12 @@ static_assert(std::size(all) == VARIABLES);
 
 struct st_mysql_sys_var *variable(size_t number) {
   return all[number];
+}
+
+bool refuse_variables() {
+  if (!opt_blend_chars || can_blend(opt_blend_chars, strlen(opt_blend_chars))) return false;
+  sql_print_error(WRONG_BLEND, opt_blend_chars, MOST_BLEND);
+  return true;
 }
 
 FullTextSettings settings() {

@@ -20,6 +20,9 @@ namespace full_text {
 constexpr size_t VARIABLES = 5;
 struct st_mysql_sys_var *variable(size_t number);
 
+/* true: a variable of an option file cannot be; the error log says which. */
+bool refuse_variables();
+
 /* Of an index that is made now. */
 FullTextSettings settings();
 /* Of a search that begins now: its parameters, without the figures of a table. */
