@@ -14,8 +14,9 @@
 # InnoDB's answer is the one that counts. Then the word InnoDB becomes TidesDB in tests, results and options, and the
 # copy runs once more. Tests that are of another engine by their name are left out, and so are differences in what is
 # not part of an answer: plans, and how many rows an ALTER copied. `storage_engine` is a suite for any engine, given one by an overlay (its define_engine.inc): ours is written into
-# the copy. Of `main` those tests are run that name no other engine, and are not about FULLTEXT by their name; of `innodb`,
-# `rpl` and `binlog` those with foreign keys.
+# the copy. Of `main` those tests are run that name no other engine; type_* and fulltext* are suites of their own. Of `innodb`,
+# `rpl` and `binlog` those run that have foreign keys.
+# Of full text the rows that are found are compared, neither their scores nor their order.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -27,7 +28,9 @@ use IO::Handle;
 use POSIX ();
 
 my @SUITES = qw(storage_engine storage_engine/trx storage_engine/parts gcol vcol type_* sql_sequence period versioning parts
-  handler json engines/funcs engines/iuds innodb rpl binlog main);
+  handler json engines/funcs engines/iuds fulltext* innodb_fts innodb rpl binlog main);
+# Of innodb_fts: about InnoDB's own tables of words, and its variables for them.
+my %INNODB_WORDS = map { $_ => 1 } qw(create index_table innodb_ft_aux_table innodb_fts_stopword_charset opt stopword);
 # Run for their foreign keys alone: the rest of them is about InnoDB's files, or about the server.
 my %FOREIGN_ONLY = map { $_ => 1 } qw(innodb rpl binlog);
 # The first hangs with InnoDB itself as the default engine; the second waits for what InnoDB's views show.
@@ -82,7 +85,7 @@ close $in;
 my (%table, @unknown, @stale);
 for my $suite (@suites) {
   # The folder that is copied, and which of its tests; storage_engine's parts have files of the folder above.
-  my ($folder, $pattern) = $suite =~ /^type_/ ? ('main', '^type_') : $suite eq 'main' ? ('main', '') : ("suite/$suite", '');
+  my ($folder, $pattern) = $suite =~ /^(type_|fulltext)/ ? ('main', "^$1") : $suite eq 'main' ? ('main', '') : ("suite/$suite", '');
   $folder = 'suite/storage_engine' if $suite =~ m{^storage_engine/};
   my $mtr_suite = $folder eq 'main' ? 'main' : $suite;
   my $test_folder = $folder eq 'main' ? 'main' : "suite/$suite";
@@ -295,6 +298,7 @@ sub tests_of {
   @files = grep { basename($_) !~ /^(type_|fulltext)/ && neutral($_) } @files if $suite eq 'main';
   @files = grep { has_foreign_keys($_) } @files if $FOREIGN_ONLY{$suite};
   my @names = map { basename($_, '.test') } @files;
+  @names = grep { !$INNODB_WORDS{$_} } @names if $suite eq 'innodb_fts';
   @names = grep { /$pattern/ } @names if $pattern;
   @names = grep { $_ !~ $OTHERS && $_ !~ $HANGS } @names unless $CLUSTER{$suite};
   @names = grep { may_transfer("$folder/t/$_") } @names if $CLUSTER{$suite};
@@ -427,14 +431,15 @@ sub same_answers {
   return 0 unless $reject;
   my ($expected) = grep { -f } map { $reject =~ s/[^\/]*$/$_.result/r } $name, $alone;
   return 0 unless $expected;
-  my $same = answers($expected) eq answers($reject);
+  my $is_full_text = $test =~ /fulltext|^innodb_fts\./;
+  my $same = answers($expected, $is_full_text) eq answers($reject, $is_full_text);
   # Another combination of the test that ends without a file must not be taken for this one.
   rename $reject, $reject =~ s/\.reject$/" $test.reject"/er if $test =~ /,/;
   return $same;
 }
 
 sub answers {
-  my ($file) = @_;
+  my ($file, $is_full_text) = @_;
   open(my $in, '<:raw', $file) or die "$file: $!\n";
   my $text = do { local $/; <$in> };
   # Notes that ROW_FORMAT and KEY_BLOCK_SIZE have no effect, alone or among other warnings.
@@ -452,5 +457,8 @@ sub answers {
   $text =~ s/^Last_query_cost\t.*\n//gm;
   $text =~ s/^(id\tselect_type\ttable\t.*\n)(?:(?:\d+|NULL)\t[A-Z][A-Z ]*\t.*\n)+/$1/gm;
   $text =~ s/^(EXPLAIN|ANALYZE)\n\{\n.*?\n\}\n/$1\n/gms;
-  return $text;
+  return $text unless $is_full_text;
+  # Scores, and the order of what stands between the ends of two statements.
+  $text =~ s/(?<![\w.])\d+\.\d{3,}(e-?\d+)?(?![\w.])/N/g;
+  return join '', map { join '', sort split /^/m } split /(?<=;\n)/, $text;
 }
