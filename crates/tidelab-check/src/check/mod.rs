@@ -35,6 +35,7 @@ mod preloaded;
 pub mod replay;
 pub mod replica;
 mod rounds;
+pub mod search;
 pub mod sensitivity;
 pub mod sql;
 pub mod virtuals;
@@ -106,6 +107,8 @@ pub enum Check {
     Sql,
     /// Tables with indexes over virtual columns, under changing settings, against copies without an index.
     Virtuals,
+    /// Random texts and queries in full text indexes, against a model that reads all rows.
+    Search,
     /// Servers alone in memory cgroups, large values, clients in want of more than the bound, many tables.
     Memory,
     /// A delay planted in one of two equal tables is found and sized.
@@ -114,7 +117,7 @@ pub enum Check {
 
 impl Check {
     /// All, in running order.
-    pub const ALL: [Check; 26] = [
+    pub const ALL: [Check; 27] = [
         Check::Kill,
         Check::Crash,
         Check::Literal,
@@ -139,6 +142,7 @@ impl Check {
         Check::Iibench,
         Check::Sql,
         Check::Virtuals,
+        Check::Search,
         Check::Memory,
         Check::Sensitivity,
     ];
@@ -170,6 +174,7 @@ impl Check {
             Check::Iibench => "iibench",
             Check::Sql => "sql",
             Check::Virtuals => "virtuals",
+            Check::Search => "search",
             Check::Memory => "memory",
             Check::Sensitivity => "sensitivity",
         }
@@ -201,6 +206,7 @@ impl Check {
             Check::Iibench => iibench::run(lab),
             Check::Sql => sql::run(lab),
             Check::Virtuals => virtuals::run(lab),
+            Check::Search => search::run(lab),
             Check::Memory => memory::run(lab),
             Check::Sensitivity => sensitivity::run(lab),
         }
@@ -232,7 +238,7 @@ pub struct Lab<'a> {
     /// The short form, to run between two commits.
     pub short: bool,
     /// Kills of `kill`, `crash` and `replica`, of each kind in `killed`, rounds of `damage`, `faults`,
-    /// `powercut` and `cluster`; none: the form's own.
+    /// `powercut`, `cluster` and `search`; none: the form's own.
     pub rounds: Option<u32>,
     /// Seconds of load in each part of the others; none: the form's own.
     pub seconds: Option<u64>,

@@ -15,7 +15,7 @@ use super::{absolute, Installed};
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// The checks: kill, crash, literal, counters, jobs, indexreads, newest, replica, backup, history, commits,
-    /// large, definitions, foreign, killed, damage, faults, powercut, cluster, formats, entries, iibench, sql, virtuals, memory, sensitivity
+    /// large, definitions, foreign, killed, damage, faults, powercut, cluster, formats, entries, iibench, sql, virtuals, search, memory, sensitivity
     /// [default: all but commits, large and sensitivity; in the short form all but sensitivity].
     #[arg(value_name = "NAME")]
     names: Vec<Check>,
@@ -29,7 +29,7 @@ pub(super) struct Options {
     short: bool,
     /// Kills of `kill` and `crash`, stops of `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
     /// [default: 40, 6], of each kind of statement in `killed` [default: 15, 5]; rounds of `damage` [default: 100, 5], of
-    /// `faults` and of `powercut` [default: 100, 8], of `cluster` [default: 40, 5].
+    /// `faults` and of `powercut` [default: 100, 8], of `cluster` [default: 40, 5], of `search` [default: 200, 12].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.
@@ -58,8 +58,8 @@ pub(super) struct Options {
     /// Parts of `memory` that have this in their name; the one disturbance of `cluster`, as killall [default: all].
     #[arg(long, value_name = "TEXT")]
     part: Option<String>,
-    /// The seed of all random choices [default: the clock; it is printed]. A round of `damage`, `faults`, `powercut` and
-    /// `cluster` has the seed plus its number, from 0: a later seed goes on from there. Their short forms have a fixed one.
+    /// The seed of all random choices [default: the clock; it is printed]. A round of `damage`, `faults`, `powercut`,
+    /// `cluster` and `search` has the seed plus its number, from 0: a later seed goes on from there. Their short forms have a fixed one.
     #[arg(long)]
     seed: Option<u64>,
 }
