@@ -12,6 +12,8 @@ namespace {
 /* The server drops a row whose score is 0. */
 constexpr float LEAST_SCORE = 1e-12F;
 
+/* No term has as many: each of 84 characters has up to 18 weights of two bytes. */
+constexpr size_t MOST_TERM_BYTES = 8192;
 /* First bytes that no term has. */
 const std::string NO_TERM(2, '\0');
 
@@ -132,15 +134,11 @@ Condition Conditions::of_text(const QueryNode &node) {
     const bool is_last = word.text.data + word.text.size == end;
     bytes.clear();
     if (node.kind == QueryNode::Kind::PREFIX && is_last) {
-      /* No word of the index begins with more characters than it may have. */
-      if (kind_.rules().is_longer(word.characters)) {
-        parts.push_back({NO_TERM, "", true});
-        return;
-      }
       if (!kind_.terms().append(word.text, &bytes)) return;
       const std::string whole = text_of(bytes);
       bytes.clear();
-      if (kind_.terms().append_prefix(word.text, &bytes)) parts.push_back({text_of(bytes), whole, true});
+      if (!kind_.terms().append_prefix(word.text, &bytes)) return;
+      parts.push_back({bytes.size() > MOST_TERM_BYTES ? NO_TERM : text_of(bytes), whole, true});
       return;
     }
     if (!kind_.rules().has_length(word.characters)) return;

@@ -65,8 +65,6 @@ class WordRules {
     return characters >= least_characters_ && characters <= most_characters_;
   }
 
-  bool is_longer(size_t characters) const { return characters > most_characters_; }
-
   enum class Kind : uchar { OTHER, BLEND, WORD };
   /* Of the character at `at`; *size: its bytes. Bytes that are no character are OTHER. */
   Kind kind_of(const uchar *at, const uchar *end, size_t *size) const;

@@ -91,6 +91,7 @@ fn refused(dice: &mut Dice, session: &mut Session, question: &Question) -> Resul
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a table of forms")]
 fn form_of(
     dice: &mut Dice,
     form: usize,
