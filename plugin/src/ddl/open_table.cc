@@ -188,7 +188,7 @@ void OpenTable::fill_rows_per_key(TABLE *table) {
     const std::vector<uint64_t> &known =
         sample_.empty() || (holds && !analyzed.empty()) ? analyzed : sample_[number];
     for (uint part = 0; part < key.ext_key_parts; part++) {
-      ulong rows = guess_rows(key, part);
+      ulong rows = is_full_text(key) ? 0 : guess_rows(key, part); /* SHOW INDEX has no cardinality of words */
       if (part < known.size()) rows = static_cast<ulong>(std::max<uint64_t>(1, (known[part] + 50) / 100));
       key.rec_per_key[part] = rows;
     }

@@ -119,8 +119,8 @@ Condition Conditions::translate(const QueryNode &node) {
   return group;
 }
 
-/* Words that an operator binds together, such as foo.bar, are a group. Of a beginning the last one is meant.
- */
+/* Words without an operator between them, such as foo.bar, are a group: + and - ask for all of them. Of a
+   beginning the last one is meant. */
 Condition Conditions::of_text(const QueryNode &node) {
   struct Part {
     std::string first, whole;
@@ -150,6 +150,8 @@ Condition Conditions::of_text(const QueryNode &node) {
     Condition part;
     part.kind = Condition::Kind::LOOKUP;
     part.lookup = lookup_of(found.first, found.whole, found.is_prefix);
+    if (parts.size() > 1 && (node.bearing == Bearing::REQUIRED || node.bearing == Bearing::EXCLUDED))
+      part.bearing = Bearing::REQUIRED;
     group.parts.push_back(std::move(part));
   }
   return without_needless_group(std::move(group));
@@ -219,7 +221,6 @@ Conditions::Outcome Conditions::judge_group(const Condition &condition, const Fo
         if (outcome.matches) return {false, 0};
         continue;
       case Bearing::LOWERS:
-        matches = matches || outcome.matches;
         score -= outcome.score;
         continue;
       case Bearing::HELPS:
@@ -262,7 +263,7 @@ uint32_t count_within(const std::vector<std::vector<uint32_t>> &words, ulonglong
       }
       most = std::max(most, position);
     }
-    count += most - least <= distance;
+    count += most - least < distance;
     at[first]++;
   }
 }

@@ -10,7 +10,7 @@ constexpr char PREFIXES[] = "+-~<>";
 constexpr float RAISED = 2, LOWERED = 0.5F;
 
 struct Token {
-  enum class Kind : uchar { WORD, PHRASE, PREFIX, STAR, AT, OPEN, CLOSE, END, BAD };
+  enum class Kind : uchar { WORD, PHRASE, PREFIX, STAR, AT, OPEN, CLOSE, END };
   Kind kind = Kind::END;
   size_t place = 0; /* of its first byte in the text */
   std::string text;
@@ -71,18 +71,14 @@ class Lexer {
     at_ += bytes;
   }
 
+  /* One without its end goes to the end of the query. */
   Token phrase(Token token) {
     token.kind = Token::Kind::PHRASE;
     for (at_++; at_ < end_; take(&token)) {
-      if (size() != 1) continue;
-      if (*at_ == '"') {
-        at_++;
-        return token;
-      }
-      if (*at_ == '\n') break;
+      if (size() != 1 || *at_ != '"') continue;
+      at_++;
+      break;
     }
-    token.kind = Token::Kind::BAD;
-    token.text = "\"";
     return token;
   }
 
@@ -104,9 +100,7 @@ class Reader {
   void step() { token_ = lexer_.next(); }
 
   bool fail() {
-    const std::string what = token_.kind == Token::Kind::END   ? "end of the query"
-                             : token_.kind == Token::Kind::BAD ? "'\"' without its end"
-                                                               : "'" + token_.text + "'";
+    const std::string what = token_.kind == Token::Kind::END ? "end of the query" : "'" + token_.text + "'";
     *error_ = "syntax error, unexpected " + what + " at byte " + std::to_string(token_.place + 1);
     return false;
   }
@@ -153,7 +147,6 @@ class Reader {
           return false;
         }
         step();
-        if (token_.kind == Token::Kind::CLOSE) return fail();
         if (!read_parts(depth + 1, part)) return false;
         if (token_.kind != Token::Kind::CLOSE) return fail();
         step();

@@ -20,9 +20,9 @@ struct QueryNode {
 
   Kind kind = Kind::GROUP;
   Bearing bearing = Bearing::HELPS;
-  float boost = 1;        /* `>` and `<` */
-  std::string text;       /* all but GROUP: as it was written */
-  ulonglong distance = 0; /* PHRASE: words in any order, so many positions apart at most; 0: as they stand */
+  float boost = 1;              /* `>` and `<` */
+  std::string text;             /* all but GROUP: as it was written */
+  ulonglong distance = 0;       /* PHRASE: words in any order, within so many places; 0: as they stand */
   std::vector<QueryNode> parts; /* GROUP */
 };
 

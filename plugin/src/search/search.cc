@@ -135,7 +135,7 @@ std::vector<uint> candidates(const Condition &condition, const Lists &lists) {
     if (part.bearing == Bearing::REQUIRED) offer(candidates(part, lists));
   if (known) return least;
   for (const Condition &part : condition.parts)
-    if (part.bearing != Bearing::EXCLUDED)
+    if (part.bearing == Bearing::HELPS)
       for (const uint lookup : candidates(part, lists)) least.push_back(lookup);
   return least;
 }

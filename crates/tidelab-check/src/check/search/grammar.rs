@@ -4,8 +4,8 @@
 //! query: (prefix? (word '*'? | '"' text '"' ('@' number)? | '(' query ')'))*      prefix: one of + - ~ < >
 //! ```
 //!
-//! Spaces, newlines, `%` and zero bytes separate; a `*` before a word is nothing; a phrase has no newline; a group is not
-//! empty, and nested at most 64 deep. A blend character is part of a word if a word's character stands on both of its sides.
+//! Spaces, newlines, `%` and zero bytes separate; a `*` before a word is nothing; a phrase without its end goes to that of
+//! the query; groups nest at most 64 deep. A blend character is part of a word if a word's character stands on both of its sides.
 
 /// Deepest nesting of groups.
 const DEEPEST: usize = 64;
@@ -43,7 +43,6 @@ enum Token {
     Word(String),
     Phrase(String),
     Sign(char),
-    Bad,
 }
 
 /// The parts of a query; none if the grammar refuses it.
@@ -83,13 +82,9 @@ fn tokens(query: &str, blend: &[char]) -> Vec<Token> {
             continue;
         }
         if c == '"' {
-            let length = all[at..].iter().position(|c| matches!(c, '"' | '\n'));
-            let Some(end) = length.map(|length| at + length).filter(|end| all[*end] == '"') else {
-                found.push(Token::Bad);
-                return found;
-            };
+            let end = all[at..].iter().position(|c| *c == '"').map_or(all.len(), |length| at + length);
             found.push(Token::Phrase(all[at..end].iter().collect()));
-            at = end + 1;
+            at = (end + 1).min(all.len());
             continue;
         }
         if is_operator(c) {
@@ -144,7 +139,7 @@ fn body(tokens: &[Token], at: &mut usize, depth: usize) -> Option<Body> {
             let parts = group(tokens, at, depth + 1)?;
             let ends = tokens.get(*at) == Some(&Token::Sign(')'));
             *at += 1;
-            (ends && !parts.is_empty() && depth < DEEPEST).then_some(Body::Group(parts))
+            (ends && depth < DEEPEST).then_some(Body::Group(parts))
         }
         Token::Phrase(text) => {
             if tokens.get(*at) != Some(&Token::Sign('@')) {
@@ -163,7 +158,7 @@ fn body(tokens: &[Token], at: &mut usize, depth: usize) -> Option<Body> {
             *at += 1;
             Some(Body::Start(word.clone()))
         }
-        Token::Sign(_) | Token::Bad => None,
+        Token::Sign(_) => None,
     }
 }
 
@@ -180,15 +175,26 @@ mod tests {
 
     #[test]
     fn queries_outside_the_grammar_are_refused() {
-        for query in
-            ["", " % ", "a", "+a -b", "+ a", "*a", "a**b", "\"a b\" @ 3", "\"\"", "(a (b))", "'a", "a;b"]
-        {
+        for query in [
+            "",
+            " % ",
+            "a",
+            "+a -b",
+            "+ a",
+            "*a",
+            "a**b",
+            "\"a b\" @ 3",
+            "\"\"",
+            "(a (b))",
+            "'a",
+            "a;b",
+            "()",
+            "\"a",
+            "\"a\nb\"",
+        ] {
             assert!(read(query, &[]).is_some(), "{query}");
         }
-        for query in [
-            "+", "+-a", "(", ")", "()", "(a", "a)", "*", "a b *", "\"a", "\"a\nb\"", "a @b", "\"a\"@",
-            "\"a\"@x",
-        ] {
+        for query in ["+", "+-a", "(", ")", "(a", "a)", "*", "a b *", "a @b", "\"a\"@", "\"a\"@x"] {
             assert!(read(query, &[]).is_none(), "{query}");
         }
         let nested = |depth: usize| format!("{}a{}", "(".repeat(depth), ")".repeat(depth));

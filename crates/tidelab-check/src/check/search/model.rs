@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
             refused |= outcome.matches == (wish.sign == Sign::Excluded)
                 && matches!(wish.sign, Sign::Excluded | Sign::Required);
             if outcome.matches && wish.sign != Sign::Excluded {
-                all.matches = true;
+                all.matches |= wish.sign != Sign::Lowers;
                 all.is_exact &= outcome.is_exact;
                 all.score += if wish.sign == Sign::Lowers { -outcome.score } else { outcome.score };
             }
@@ -223,7 +223,7 @@ fn occurrences(words: &[(TermId, u64)], distance: u64, document: &Document) -> O
     let fits = |begin: &u64| {
         places.iter().all(|places| {
             let next = places.partition_point(|place| place < begin);
-            places.get(next).is_some_and(|place| place - begin <= distance)
+            places.get(next).is_some_and(|place| place - begin < distance)
         })
     };
     let count = beginnings.into_iter().filter(fits).count();
@@ -232,9 +232,14 @@ fn occurrences(words: &[(TermId, u64)], distance: u64, document: &Document) -> O
 
 /// Parts without words neither help nor hinder.
 fn wishes(parts: &[Part], rules: &Rules, terms: &Terms) -> Vec<Wish> {
-    let any_of = |terms| Wish { sign: Sign::Helps, boost: 1.0, kind: Kind::AnyOf(terms, 1.0) };
     let mut all = Vec::new();
     for part in parts {
+        // Of words without an operator between them + and - ask for all.
+        let sign = match part.sign {
+            Sign::Required | Sign::Excluded => Sign::Required,
+            _ => Sign::Helps,
+        };
+        let any_of = |terms| Wish { sign, boost: 1.0, kind: Kind::AnyOf(terms, 1.0) };
         let kind = match &part.body {
             Body::Group(parts) => Kind::Group(wishes(parts, rules, terms)),
             Body::Text(text) => {
