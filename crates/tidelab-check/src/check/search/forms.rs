@@ -46,14 +46,12 @@ pub(super) fn ask(
     lock: &str,
     sorts: bool,
 ) -> Result<Option<String>, Asked> {
-    let ask = match (&questions[0].answer, &questions[1].answer) {
-        (Some(answer), Some(other)) => form_of(dice, form, snapshot, questions, [answer, other], lock, sorts),
-        (Some(answer), None) => {
-            let questions = [questions[0].clone(), questions[0].clone()];
-            form_of(dice, form, snapshot, &questions, [answer, answer], lock, sorts)
-        }
-        (None, _) => return refused(dice, session, &questions[0]),
-    };
+    let Some(answer) = &questions[0].answer else { return refused(dice, session, &questions[0]) };
+    // (The second one may be refused.)
+    let pair = [questions[0].clone(), questions[usize::from(questions[1].answer.is_some())].clone()];
+    let answers = [answer.as_slice(), pair[1].answer.as_deref().unwrap_or(answer)];
+    let (bound, limit) = (dice.number(0, 100), dice.count(1, 12));
+    let ask = Form { snapshot, questions: &pair, answers, lock, sorts, bound, limit }.ask(dice, form);
     let (last, before) = ask.statements.split_last().expect("a form has a statement");
     let failed = |failure| Asked { statement: last.clone(), failure };
     for statement in before {
@@ -91,125 +89,157 @@ fn refused(dice: &mut Dice, session: &mut Session, question: &Question) -> Resul
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "a table of forms")]
-fn form_of(
-    dice: &mut Dice,
-    form: usize,
-    snapshot: &Snapshot,
-    questions: &[Question; 2],
-    answers: [&[Outcome]; 2],
-    lock: &str,
+/// A form's ingredients.
+struct Form<'a> {
+    snapshot: &'a Snapshot,
+    questions: &'a [Question; 2],
+    answers: [&'a [Outcome]; 2],
+    lock: &'a str,
+    /// True if rows without an order come by their scores.
     sorts: bool,
-) -> Ask {
-    let m = questions[0].expression("");
-    let (of_a, of_b) = (questions[0].expression("a"), questions[0].expression("b"));
-    let bound = dice.number(0, 100);
-    let limit = dice.count(1, 12);
-    let rows = |takes: &dyn Fn(&Row, bool) -> bool, scores: bool| {
-        let mut expected = BTreeMap::new();
-        for (row, outcome) in snapshot.zip(answers[0]) {
-            if takes(row, outcome.matches) {
-                expected.insert(row.tag, (1, scores.then_some(outcome)));
-            }
+    /// Rows below have a lower `n`.
+    bound: i64,
+    limit: usize,
+}
+
+type Expected = BTreeMap<i64, (usize, Option<Outcome>)>;
+
+impl Form<'_> {
+    /// Rows whose `n` and match this takes; with their scores if the statement returns them.
+    fn rows(&self, takes: impl Fn(&Row, bool) -> bool, scores: bool) -> Expected {
+        let taken = self.snapshot.zip(self.answers[0]).filter(|(row, outcome)| takes(row, outcome.matches));
+        taken.map(|(row, outcome)| (row.tag, (1, scores.then_some(outcome)))).collect()
+    }
+
+    fn matching(&self, scores: bool) -> Expected {
+        self.rows(|_, matches| matches, scores)
+    }
+
+    fn matching_below(&self) -> Expected {
+        self.rows(|row, matches| matches && row.n < self.bound, true)
+    }
+
+    fn ask(&self, dice: &mut Dice, form: usize) -> Ask {
+        match form {
+            0..=6 | 11..=13 | 17 => self.simple(form),
+            9 => self.prepared(dice),
+            _ => self.compound(form),
         }
-        expected
-    };
-    let matching = |_: &Row, matches: bool| matches;
-    let all = |_: &Row, _: bool| true;
-    let count = snapshot.zip(answers[0]).filter(|(_, outcome)| outcome.matches).count();
-    let mut statements = Vec::new();
-    let mut order = Order::Any;
-    let t = TABLE;
-    let (statement, expected) = match form {
-        0 => (format!("SELECT tag, 0 FROM {t} WHERE {m}{lock}"), rows(&matching, false)),
-        1 => {
-            if sorts {
-                order = Order::ByScore;
-            }
-            (format!("SELECT tag, {m} FROM {t} WHERE {m}{lock}"), rows(&matching, true))
-        }
-        2 => (format!("SELECT tag, {m} FROM {t}{lock}"), rows(&all, true)),
-        3 => {
-            order = Order::Best(limit);
-            let statement =
-                format!("SELECT tag, {m} AS s FROM {t} WHERE {m} ORDER BY s DESC LIMIT {limit}{lock}");
-            (statement, rows(&matching, true))
-        }
-        4 => {
-            let statement = format!("SELECT tag, {m} FROM {t} WHERE {m} AND n < {bound}{lock}");
-            (statement, rows(&|row, matches| matches && row.n < bound, true))
-        }
-        5 => {
-            let statement = format!("SELECT tag, {m} FROM {t} WHERE n < {bound} OR {m}{lock}");
-            (statement, rows(&|row, matches| matches || row.n < bound, true))
-        }
-        6 => (format!("SELECT tag, 0 FROM {t} WHERE NOT {m}{lock}"), rows(&|_, matches| !matches, false)),
-        7 => {
-            let statement =
-                format!("SELECT tag, 0 FROM {t} WHERE tag IN (SELECT b.tag FROM {t} b WHERE {of_b})");
-            (statement, rows(&matching, false))
-        }
-        8 => {
-            let statement = format!(
-                "SELECT a.tag, {of_a} FROM {t} a JOIN {t} b ON a.tag = b.tag WHERE {of_a} AND b.n < {bound}"
-            );
-            (statement, rows(&|row, matches| matches && row.n < bound, true))
-        }
-        9 => {
-            let prepared = format!("SELECT tag, 0 FROM {t} WHERE {}", questions[0].expression_of("", "?"));
-            statements.push(format!("SET @q = {}", quote(&questions[0].text)));
-            statements.push(format!("PREPARE s FROM {}", quote(&prepared)));
-            if dice.one_in(2) {
-                statements.push("EXECUTE s USING @q".to_string());
-            }
-            ("EXECUTE s USING @q".to_string(), rows(&matching, false))
-        }
-        10 => {
-            let statement = format!("SELECT COUNT(*), 0 FROM {t} WHERE {m}");
-            (statement, BTreeMap::from([(count as i64, (1, None))]))
-        }
-        11 => (format!("SELECT tag, {m} AS s FROM {t} HAVING s > 0"), rows(&matching, true)),
-        12 | 13 => {
-            let other = questions[1].expression("");
-            let (operator, is_and) = if form == 12 { ("AND", true) } else { ("OR", false) };
-            let mut expected = BTreeMap::new();
-            for ((row, one), (_, two)) in snapshot.zip(answers[0]).zip(snapshot.zip(answers[1])) {
-                if if is_and { one.matches && two.matches } else { one.matches || two.matches } {
-                    expected.insert(row.tag, (1, Some(one)));
+    }
+
+    /// SELECT of one table, some with locks.
+    fn simple(&self, form: usize) -> Ask {
+        let (t, lock, bound, limit) = (TABLE, self.lock, self.bound, self.limit);
+        let m = self.questions[0].expression("");
+        let mut order = Order::Any;
+        let (statement, expected) = match form {
+            0 => (format!("SELECT tag, 0 FROM {t} WHERE {m}{lock}"), self.matching(false)),
+            1 => {
+                if self.sorts {
+                    order = Order::ByScore;
                 }
+                (format!("SELECT tag, {m} FROM {t} WHERE {m}{lock}"), self.matching(true))
             }
-            (format!("SELECT tag, {m} FROM {t} WHERE {m} {operator} {other}{lock}"), expected)
-        }
-        14 => {
-            let statement = format!("SELECT tag, s FROM (SELECT tag, {m} AS s FROM {t} WHERE {m}) d");
-            (statement, rows(&matching, true))
-        }
-        15 => {
-            let statement =
-                format!("SELECT a.tag, 0 FROM {t} a WHERE EXISTS (SELECT 1 FROM {t} b WHERE b.tag = a.tag AND {of_b})");
-            (statement, rows(&matching, false))
-        }
-        16 => {
-            let statement = format!(
-                "SELECT tag, {m} FROM {t} WHERE {m} AND n < {bound} UNION ALL SELECT tag, {m} FROM {t} WHERE {m} AND n >= {bound}"
-            );
-            (statement, rows(&matching, true))
-        }
-        17 => {
-            order = Order::Best(limit);
-            (format!("SELECT tag, {m} AS s FROM {t} ORDER BY s DESC LIMIT {limit}"), rows(&all, true))
-        }
-        _ => {
-            let mut groups: BTreeMap<i64, i64> = BTreeMap::new();
-            snapshot.zip(answers[0]).filter(|(_, outcome)| outcome.matches).for_each(|(row, _)| {
-                *groups.entry(row.n).or_default() += 1;
-            });
-            let expected = groups.into_iter().map(|(n, count)| (n * 10_000 + count, (1, None))).collect();
-            (format!("SELECT n * 10000 + COUNT(*), 0 FROM {t} WHERE {m} GROUP BY n"), expected)
-        }
-    };
-    statements.push(statement);
-    Ask { statements, expected, order }
+            2 => (format!("SELECT tag, {m} FROM {t}{lock}"), self.rows(|_, _| true, true)),
+            3 => {
+                order = Order::Best(limit);
+                let best =
+                    format!("SELECT tag, {m} AS s FROM {t} WHERE {m} ORDER BY s DESC LIMIT {limit}{lock}");
+                (best, self.matching(true))
+            }
+            4 => (format!("SELECT tag, {m} FROM {t} WHERE {m} AND n < {bound}{lock}"), self.matching_below()),
+            5 => {
+                let statement = format!("SELECT tag, {m} FROM {t} WHERE n < {bound} OR {m}{lock}");
+                (statement, self.rows(|row, matches| matches || row.n < bound, true))
+            }
+            6 => {
+                let statement = format!("SELECT tag, 0 FROM {t} WHERE NOT {m}{lock}");
+                (statement, self.rows(|_, matches| !matches, false))
+            }
+            11 => (format!("SELECT tag, {m} AS s FROM {t} HAVING s > 0"), self.matching(true)),
+            17 => {
+                order = Order::Best(limit);
+                let best = format!("SELECT tag, {m} AS s FROM {t} ORDER BY s DESC LIMIT {limit}");
+                (best, self.rows(|_, _| true, true))
+            }
+            _ => {
+                let operator = if form == 12 { "AND" } else { "OR" };
+                let other = self.questions[1].expression("");
+                let statement = format!("SELECT tag, {m} FROM {t} WHERE {m} {operator} {other}{lock}");
+                (statement, self.of_both(form == 12))
+            }
+        };
+        Ask { statements: vec![statement], expected, order }
+    }
+
+    /// Rows that match both queries, or one of them.
+    fn of_both(&self, both: bool) -> Expected {
+        let others = self.snapshot.zip(self.answers[1]);
+        let pairs = self.snapshot.zip(self.answers[0]).zip(others);
+        let takes = |one: bool, two: bool| if both { one && two } else { one || two };
+        pairs
+            .filter(|((_, one), (_, two))| takes(one.matches, two.matches))
+            .map(|((row, one), _)| (row.tag, (1, Some(one))))
+            .collect()
+    }
+
+    /// A prepared statement, executed once or twice.
+    fn prepared(&self, dice: &mut Dice) -> Ask {
+        let question = &self.questions[0];
+        let prepared = format!("SELECT tag, 0 FROM {TABLE} WHERE {}", question.expression_of("", "?"));
+        let mut statements = vec![
+            format!("SET @q = {}", quote(&question.text)),
+            format!("PREPARE s FROM {}", quote(&prepared)),
+        ];
+        let execute = "EXECUTE s USING @q".to_string();
+        statements.extend(vec![execute; dice.count(1, 2)]);
+        Ask { statements, expected: self.matching(false), order: Order::Any }
+    }
+
+    /// Subqueries, joins, unions, groups.
+    fn compound(&self, form: usize) -> Ask {
+        let (t, bound) = (TABLE, self.bound);
+        let m = self.questions[0].expression("");
+        let (of_a, of_b) = (self.questions[0].expression("a"), self.questions[0].expression("b"));
+        let (statement, expected) = match form {
+            7 => {
+                let inner = format!("SELECT b.tag FROM {t} b WHERE {of_b}");
+                (format!("SELECT tag, 0 FROM {t} WHERE tag IN ({inner})"), self.matching(false))
+            }
+            8 => {
+                let tables = format!("{t} a JOIN {t} b ON a.tag = b.tag");
+                (
+                    format!("SELECT a.tag, {of_a} FROM {tables} WHERE {of_a} AND b.n < {bound}"),
+                    self.matching_below(),
+                )
+            }
+            10 => {
+                let count = self.matching(false).len() as i64;
+                (format!("SELECT COUNT(*), 0 FROM {t} WHERE {m}"), BTreeMap::from([(count, (1, None))]))
+            }
+            14 => {
+                let inner = format!("SELECT tag, {m} AS s FROM {t} WHERE {m}");
+                (format!("SELECT tag, s FROM ({inner}) d"), self.matching(true))
+            }
+            15 => {
+                let inner = format!("SELECT 1 FROM {t} b WHERE b.tag = a.tag AND {of_b}");
+                (format!("SELECT a.tag, 0 FROM {t} a WHERE EXISTS ({inner})"), self.matching(false))
+            }
+            16 => {
+                let half =
+                    |operator: &str| format!("SELECT tag, {m} FROM {t} WHERE {m} AND n {operator} {bound}");
+                (format!("{} UNION ALL {}", half("<"), half(">=")), self.matching(true))
+            }
+            _ => {
+                let mut groups: BTreeMap<i64, i64> = BTreeMap::new();
+                let matching = self.snapshot.zip(self.answers[0]).filter(|(_, outcome)| outcome.matches);
+                matching.for_each(|(row, _)| *groups.entry(row.n).or_default() += 1);
+                let expected = groups.into_iter().map(|(n, count)| (n * 10_000 + count, (1, None))).collect();
+                (format!("SELECT n * 10000 + COUNT(*), 0 FROM {t} WHERE {m} GROUP BY n"), expected)
+            }
+        };
+        Ask { statements: vec![statement], expected, order: Order::Any }
+    }
 }
 
 /// The first difference of an answer from the expected one.

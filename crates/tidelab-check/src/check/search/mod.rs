@@ -62,7 +62,6 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let mut counts = Counts::default();
     let done = rounds::run(lab, wanted, |number, seed| {
         let wrong = round(lab, &mut server, &mut oracle, seed, &mut counts)?;
-        // GO_ON
         if number % 10 == 9 {
             progress(Check::Search, &format!("{} rounds, {}", number + 1, line(&counts)));
         }
