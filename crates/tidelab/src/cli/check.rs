@@ -29,7 +29,7 @@ pub(super) struct Options {
     short: bool,
     /// Kills of `kill` and `crash`, stops of `replica` [default: 5; in the short form 3, 2 and 2], of `definitions`
     /// [default: 40, 6], of each kind of statement in `killed` [default: 15, 5]; rounds of `damage` [default: 100, 5], of
-    /// `faults` and of `powercut` [default: 100, 8], of `cluster` [default: 40, 5], of `search` [default: 200, 12].
+    /// `faults` and of `powercut` [default: 100, 8], of `cluster` [default: 40, 5], of `search` [default: 200, 9].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Seconds of load in each part of the other checks.

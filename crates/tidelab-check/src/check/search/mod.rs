@@ -56,7 +56,7 @@ impl Counts {
 
 /// Runs the check.
 pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
-    let wanted = lab.rounds.unwrap_or(if lab.short { 12 } else { 200 });
+    let wanted = lab.rounds.unwrap_or(if lab.short { 9 } else { 200 });
     let mut server = lab.start(&server_settings())?;
     let mut oracle = must("open", Oracle::open(connect(&server)?))?;
     let mut counts = Counts::default();
