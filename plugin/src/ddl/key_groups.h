@@ -75,12 +75,7 @@ class KeyGroups {
     std::fill(slots_.begin(), slots_.end(), NONE);
     in_order_ = true;
   }
-  void release() {
-    std::vector<uint32_t>().swap(next_);
-    std::vector<Group>().swap(groups_);
-    std::vector<uint32_t>().swap(slots_);
-    bytes_.release_beyond(0);
-  }
+  void release() { *this = KeyGroups(); }
 
  private:
   static constexpr uint32_t NONE = UINT32_MAX;

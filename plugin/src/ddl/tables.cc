@@ -81,20 +81,49 @@ void take_settings_of_siblings(const std::string &table, TableRecord *record) {
     take_settings_of(sibling, true, record);
 }
 
+/* Whether the statement makes the table as a copy of the one that it names. */
+bool copies_named_table(int command) {
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
+         command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
+}
+
+/* Gives the indexes of a table's record the names that they have after the statement; those that it drops or
+   makes have none. */
+void rename_indexes(const Alter_info &statement, TableRecord *record) {
+  const auto name_of_index = [](const IndexRecord &index) {
+    return LEX_CSTRING{index.name.c_str(), index.name.size()};
+  };
+  List<Alter_drop> dropped(statement.drop_list);
+  List<Key> made(statement.key_list);
+  List<Alter_rename_key> renamed(statement.alter_rename_key_list);
+  for (IndexRecord &index : record->indexes) {
+    const LEX_CSTRING name = name_of_index(index);
+    List_iterator<Alter_drop> drops(dropped);
+    bool is_gone = false;
+    while (const Alter_drop *drop = drops++)
+      is_gone = is_gone || (drop->type == Alter_drop::KEY && same_name(name_of(*drop), name));
+    List_iterator<Key> keys(made);
+    while (const Key *key = keys++) is_gone = is_gone || (key->name.str && same_name(key->name, name));
+    std::string after = is_gone ? std::string() : index.name;
+    List_iterator<Alter_rename_key> renames(renamed);
+    while (const Alter_rename_key *rename = renames++)
+      if (!is_gone && same_name(rename->old_name, name))
+        after.assign(rename->new_name.str, rename->new_name.length);
+    index.name = std::move(after);
+  }
+}
+
 /* A copy of a table keeps the rules of words: an ALTER that has nothing to do with an index does not change
-   what it finds. One that the statement drops and adds again is a new one. */
+   what it finds. */
 void keep_words_of_copied(THD *thd, const std::string &table, TableRecord *record) {
+  if (!copies_named_table(thd_sql_command(thd)) || !is_intermediate(table)) return;
   const TABLE_LIST *named = thd->lex->query_tables;
-  const TABLE *before = is_intermediate(table) && named ? named->table : nullptr;
+  const TABLE *before = named ? named->table : nullptr;
   if (!before || before->file->partition_ht() != plugin.hton) return;
   const std::string source = canonical_table(before->s->normalized_path.str);
   TableRecord copied;
   if (!read_record(source, &copied) && !read_record_of_partition(source, &copied)) return;
-  List_iterator<Alter_drop> drops(thd->lex->alter_info.drop_list);
-  while (const Alter_drop *drop = drops++)
-    for (IndexRecord &index : copied.indexes)
-      if (same_name(name_of(*drop), LEX_CSTRING{index.name.c_str(), index.name.size()}))
-        index.is_full_text = false;
+  rename_indexes(thd->lex->alter_info, &copied);
   take_settings_of(copied, false, record);
 }
 

@@ -148,8 +148,9 @@ bool ha_tidesdb::make_conditions(uint flags, const String &text, FullTextSearch 
     conditions->add_words(slice_of(text));
   }
   if (conditions->has_too_many_words()) {
-    my_printf_error(ER_UNKNOWN_ERROR, "TidesDB: the query has more than %zu different words", MYF(0),
-                    MOST_LOOKUPS);
+    my_printf_error(ER_UNKNOWN_ERROR,
+                    "TidesDB: the query has more than %zu words, or a phrase of more than %zu", MYF(0),
+                    MOST_LOOKUPS, MOST_PHRASE);
     return false;
   }
   search->rows.reset(new RowSearch(std::move(conditions)));
@@ -172,7 +173,8 @@ int ha_tidesdb::open_search(FullTextSearch *search) {
                                  [thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }};
   SearchFigures &figures = figures_of_searches();
   const size_t most_memory = MOST_SEARCH_MEMORY - std::min(figures.memory, MOST_SEARCH_MEMORY);
-  const bool locks = !lock_choice_.locks_nothing() && !reads_latest();
+  const bool locks =
+      !lock_choice_.locks_nothing() && !reads_latest() && session_->isolation() > TIDESDB_READ_COMMITTED;
   int error = 0;
   const RowSearch::Result result =
       search->rows->run(*index_kinds_[search->index]->full_text(), source, most_memory, locks, &error);
@@ -222,6 +224,10 @@ int ha_tidesdb::read_postings(uint index, const Lookup &lookup,
                                                   : lock_choice_.gap_mode();
   seek.mode = static_cast<uint8_t>(mode);
   ulonglong entries = 0;
+  struct Placed {
+    tidesdb_cursor *cursor;
+    ~Placed() { tidesdb_cursor_reset(cursor); }
+  } const placed{cursor};
   int status = tidesdb_cursor_seek(cursor, reading_txn(), &seek);
   for (; status == TIDESDB_OK || status == TIDESDB_SKIPPED; status = tidesdb_cursor_next(cursor)) {
     if (++entries % ENTRIES_BETWEEN_LOOKS == 0 && thd_kill_level(table->in_use) >= THD_ABORT_SOFTLY)
@@ -230,7 +236,6 @@ int ha_tidesdb::read_postings(uint index, const Lookup &lookup,
     const tidesdb_row &row = cursor->rows[cursor->position];
     if (!take({row.key, row.key_size}, {row.value, row.value_size})) break;
   }
-  tidesdb_cursor_reset(cursor);
   return status == TIDESDB_OK || status == TIDESDB_NOT_FOUND ? 0 : fail(status);
 }
 
@@ -314,7 +319,10 @@ int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
   std::unique_ptr<Conditions> conditions(new Conditions(kind, search->rows->conditions().scoring()));
   conditions->add_words(slice_of(text));
   for (const auto &[term, found] : best)
-    conditions->add_term({reinterpret_cast<const uchar *>(term.data()), term.size()});
+    if (conditions->lookups().size() < MOST_LOOKUPS)
+      conditions->add_term({reinterpret_cast<const uchar *>(term.data()), term.size()});
+  SearchFigures &figures = figures_of_searches();
+  figures.memory -= std::min(figures.memory, search->rows->memory());
   search->rows.reset(new RowSearch(std::move(conditions)));
   return open_search(search);
 }

@@ -87,6 +87,7 @@ void Conditions::add_words(Slice text) {
 }
 
 void Conditions::add_term(Slice term) {
+  size_++;
   const size_t known = lookups_.size();
   const uint lookup = lookup_of(std::string(reinterpret_cast<const char *>(term.data), term.size), "", false);
   if (lookup < known) {
@@ -113,6 +114,8 @@ Condition Conditions::translate(const QueryNode &node) {
   }
   Condition group = group_of(node);
   for (const QueryNode &part : node.parts) {
+    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS;
+    if (too_many_) break;
     Condition translated = translate(part);
     if (!is_empty(translated)) group.parts.push_back(std::move(translated));
   }
@@ -131,6 +134,8 @@ Condition Conditions::of_text(const QueryNode &node) {
   const Slice text = slice_of(node.text);
   const uchar *const end = text.data + text.size;
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
+    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS;
+    if (too_many_) return;
     const bool is_last = word.text.data + word.text.size == end;
     bytes.clear();
     if (node.kind == QueryNode::Kind::PREFIX && is_last) {
@@ -168,8 +173,14 @@ Condition Conditions::of_phrase(const QueryNode &node) {
     if (!kind_.rules().has_length(word.characters)) return;
     term.clear();
     if (!kind_.terms().append(word.text, &term) || !kind_.keeps(term.slice())) return;
+    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS || phrase.words.size() == MOST_PHRASE;
+    if (too_many_) return;
     if (phrase.words.empty()) first = word.position;
-    phrase.words.push_back({lookup_of(text_of(term), "", false), word.position - first});
+    const uint lookup = lookup_of(text_of(term), "", false);
+    const auto known = std::find(phrase.different.begin(), phrase.different.end(), lookup);
+    const uint place = static_cast<uint>(known - phrase.different.begin());
+    if (known == phrase.different.end()) phrase.different.push_back(lookup);
+    phrase.words.push_back({lookup, word.position - first, place});
   });
   if (phrase.words.size() == 1) {
     phrase.kind = Condition::Kind::LOOKUP;
@@ -234,29 +245,34 @@ Conditions::Outcome Conditions::judge_group(const Condition &condition, const Fo
 
 namespace {
 
-/* How often `words`, lists of positions, stand with these distances from each other. */
-uint32_t count_in_order(const std::vector<std::vector<uint32_t>> &words,
+using Positions = std::vector<uint32_t>;
+
+/* How often the words stand with these distances from each other; `lists`: positions of the phrase's
+ * different words. */
+uint32_t count_in_order(const std::vector<Positions> &lists,
                         const std::vector<Condition::PhraseWord> &phrase) {
   uint32_t count = 0;
-  for (const uint32_t first : words[0]) {
+  for (const uint32_t first : lists[0]) {
     bool whole = true;
-    for (size_t i = 1; whole && i < words.size(); i++)
-      whole = std::binary_search(words[i].begin(), words[i].end(), first + phrase[i].offset);
+    for (size_t i = 1; whole && i < phrase.size(); i++) {
+      const Positions &list = lists[phrase[i].place];
+      whole = std::binary_search(list.begin(), list.end(), first + phrase[i].offset);
+    }
     count += whole;
   }
   return count;
 }
 
 /* How often they stand within so many positions, in any order: windows that begin at one of them. */
-uint32_t count_within(const std::vector<std::vector<uint32_t>> &words, ulonglong distance) {
+uint32_t count_within(const std::vector<Positions> &lists, ulonglong distance) {
   uint32_t count = 0;
-  std::vector<size_t> at(words.size(), 0);
+  std::vector<size_t> at(lists.size(), 0);
   for (;;) {
     size_t first = 0;
     uint32_t least = UINT32_MAX, most = 0;
-    for (size_t i = 0; i < words.size(); i++) {
-      if (at[i] == words[i].size()) return count;
-      const uint32_t position = words[i][at[i]];
+    for (size_t i = 0; i < lists.size(); i++) {
+      if (at[i] == lists[i].size()) return count;
+      const uint32_t position = lists[i][at[i]];
       if (position < least) {
         least = position;
         first = i;
@@ -276,11 +292,11 @@ Conditions::Outcome Conditions::judge_phrase(const Condition &condition, const F
     if (!found[word.lookup]) return {false, 0};
     weight += weights_[word.lookup];
   }
-  std::vector<std::vector<uint32_t>> words(condition.words.size());
-  for (size_t i = 0; i < words.size(); i++)
-    if (!read_positions(found[condition.words[i].lookup]->positions, &words[i])) return {false, 0};
-  const uint32_t count = condition.distance != 0 ? count_within(words, condition.distance)
-                                                 : count_in_order(words, condition.words);
+  std::vector<Positions> lists(condition.different.size());
+  for (size_t i = 0; i < lists.size(); i++)
+    if (!read_positions(found[condition.different[i]]->positions, &lists[i])) return {false, 0};
+  const uint32_t count = condition.distance != 0 ? count_within(lists, condition.distance)
+                                                 : count_in_order(lists, condition.words);
   if (count == 0) return {false, 0};
   return {true, condition.boost * scoring_.score(weight, count, found[condition.words[0].lookup]->length)};
 }

@@ -43,6 +43,7 @@ struct Condition {
   struct PhraseWord {
     uint lookup;
     uint32_t offset; /* from the phrase's first word */
+    uint place;      /* of the lookup among the phrase's different ones */
   };
 
   Kind kind = Kind::GROUP;
@@ -50,12 +51,13 @@ struct Condition {
   float boost = 1;
   uint lookup = 0;
   std::vector<PhraseWord> words;
+  std::vector<uint> different; /* lookups of the phrase */
   ulonglong distance = 0;
   std::vector<Condition> parts;
 };
 
-/* Different words, and beginnings of words, of one query. */
-constexpr size_t MOST_LOOKUPS = 10000;
+/* Words and groups of one query, and words of a phrase. */
+constexpr size_t MOST_LOOKUPS = 10000, MOST_PHRASE = 1000;
 
 class Conditions {
  public:
@@ -70,6 +72,8 @@ class Conditions {
   /* The query has more different words than are looked up; some are left out. */
   bool has_too_many_words() const { return too_many_; }
 
+  /* Parts and words that are judged for a row. */
+  size_t size() const { return size_; }
   const std::vector<Lookup> &lookups() const { return lookups_; }
   const Condition &root() const { return root_; }
   const Bm25 &scoring() const { return scoring_; }
@@ -100,6 +104,7 @@ class Conditions {
   Bm25 scoring_;
   std::vector<Lookup> lookups_;
   std::unordered_map<std::string, uint> known_; /* lookups by what they look up */
+  size_t size_ = 0;
   bool too_many_ = false;
   std::vector<double> weights_; /* of each lookup */
   Condition root_;

@@ -114,6 +114,10 @@ class Reader {
         step();
       }
       if (!read_part(depth, &part)) return false;
+      if (++parts_ > MOST_PARTS) {
+        *error_ = "more than " + std::to_string(MOST_PARTS) + " parts";
+        return false;
+      }
       group->parts.push_back(std::move(part));
     }
     return true;
@@ -186,6 +190,7 @@ class Reader {
 
   Lexer lexer_;
   Token token_;
+  size_t parts_ = 0;
   std::string *error_;
 };
 

@@ -36,6 +36,8 @@ struct QueryText {
 
 /* Groups in groups: more are refused. */
 constexpr unsigned MOST_NESTED = 64;
+/* Parts of a query; one of more is refused before it takes memory. */
+constexpr size_t MOST_PARTS = 100000;
 
 /* Reads a query of boolean mode into `query`, a group. False: `error` says why, and where. */
 bool read_boolean_query(const QueryText &text, QueryNode *query, std::string *error);

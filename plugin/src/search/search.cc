@@ -107,8 +107,8 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const Source &
 
 namespace {
 
-/* A query of many words makes each row costly. */
-constexpr size_t ROWS_BETWEEN_LOOKS = 256;
+/* Rows, times parts of the query. */
+constexpr size_t WORK_BETWEEN_LOOKS = 1 << 16;
 
 using Lists = std::vector<PostingList>;
 
@@ -174,8 +174,9 @@ RowSearch::Result RowSearch::match_rows(const Source &source, size_t most_memory
   for (const PostingList &list : lists_) walks.push_back({&list});
   Conditions::Found found(lists_.size());
   const size_t before = memory();
-  for (size_t rows = 1;; rows++) {
-    if (rows % ROWS_BETWEEN_LOOKS == 0) {
+  for (size_t work = 0;; work += 1 + conditions_->size()) {
+    if (work >= WORK_BETWEEN_LOOKS) {
+      work = 0;
       if (source.killed()) return Result::KILLED;
       if (before + hits_.capacity() * sizeof(Hit) > most_memory) return Result::TOO_LARGE;
     }

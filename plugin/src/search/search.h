@@ -51,7 +51,9 @@ class PostingList {
   size_t size() const { return rows_.size(); }
   const RowName &row(size_t i) const { return rows_[i]; }
   const Posting &posting(size_t i) const { return postings_[i]; }
-  size_t memory() const { return bytes_.size() + rows_.size() * (sizeof(RowName) + sizeof(Posting)); }
+  size_t memory() const {
+    return bytes_.size() + rows_.capacity() * sizeof(RowName) + postings_.capacity() * sizeof(Posting);
+  }
 
  private:
   Arena bytes_;
