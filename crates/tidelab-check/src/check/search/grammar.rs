@@ -194,7 +194,7 @@ mod tests {
         ] {
             assert!(read(query, &[]).is_some(), "{query}");
         }
-        for query in ["+", "+-a", "(", ")", "(a", "a)", "*", "a @b", "\"a\"@", "\"a\"@x"] {
+        for query in ["+", "+-a", "(", ")", "(a", "a)", "*", "\"a\" *", "a @b", "\"a\"@", "\"a\"@x"] {
             assert!(read(query, &[]).is_none(), "{query}");
         }
         let nested = |depth: usize| format!("{}a{}", "(".repeat(depth), ")".repeat(depth));
