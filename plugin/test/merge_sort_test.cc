@@ -68,6 +68,20 @@ bool add(MergeSort *sort, const std::string &key) {
   return sort->add(slice, slice);
 }
 
+/* The sort gives entries of these keys, each once, in their order. */
+void check_order(MergeSort *sort, std::vector<std::string> keys) {
+  std::sort(keys.begin(), keys.end());
+  CHECK(sort->begin_reading());
+  Slice key, value;
+  bool found;
+  for (const std::string &expected : keys) {
+    CHECK(sort->next(&key, &value, &found) && found);
+    CHECK(same_bytes(key, slice_of(expected)));
+    CHECK(same_bytes(key, value));
+  }
+  CHECK(sort->next(&key, &value, &found) && !found);
+}
+
 void entries_come_back_in_order(size_t count) {
   {
     MergeSort sort(nullptr, MEMORY, [] { return false; });
@@ -76,16 +90,7 @@ void entries_come_back_in_order(size_t count) {
       keys.push_back(key_of(n));
       CHECK(add(&sort, keys.back()));
     }
-    std::sort(keys.begin(), keys.end());
-    CHECK(sort.begin_reading());
-    Slice key, value;
-    bool found;
-    for (const std::string &expected : keys) {
-      CHECK(sort.next(&key, &value, &found) && found);
-      CHECK(key.size == expected.size() && !memcmp(key.data, expected.data(), key.size));
-      CHECK(same_bytes(key, value));
-    }
-    CHECK(sort.next(&key, &value, &found) && !found);
+    check_order(&sort, std::move(keys));
   }
   CHECK(sort_memory == 0);
 }
@@ -103,19 +108,10 @@ void groups_come_back_in_order(size_t count) {
       snprintf(row, sizeof row, "%08zu", kind == 1 && n % 1000 == 500 ? n - 400 : n);
       key += row;
       keys.push_back(key);
-      const Slice slice{reinterpret_cast<const uchar *>(key.data()), key.size()};
+      const Slice slice = slice_of(key);
       CHECK(sort.add(slice, slice, kind == 3 ? 0 : group));
     }
-    std::sort(keys.begin(), keys.end());
-    CHECK(sort.begin_reading());
-    Slice key, value;
-    bool found;
-    for (const std::string &expected : keys) {
-      CHECK(sort.next(&key, &value, &found) && found);
-      CHECK(key.size == expected.size() && !memcmp(key.data, expected.data(), key.size));
-      CHECK(same_bytes(key, value));
-    }
-    CHECK(sort.next(&key, &value, &found) && !found);
+    check_order(&sort, std::move(keys));
   }
   CHECK(sort_memory == 0);
 }

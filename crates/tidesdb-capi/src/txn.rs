@@ -325,6 +325,26 @@ pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8
     })
 }
 
+/// Prepares under an xid, which has to be given.
+///
+/// # Safety
+///
+/// The crate's contract.
+unsafe fn prepare_under(
+    txn: *mut TxnHandle,
+    xid: *const u8,
+    xid_size: usize,
+    prepare: impl FnOnce(&mut Transaction, &[u8]) -> Result<()>,
+) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
+        check_xid(xid)?;
+        prepare(txn, xid)?;
+        Ok(OK)
+    })
+}
+
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_prepare_written(
@@ -332,13 +352,8 @@ pub unsafe extern "C" fn tidesdb_txn_prepare_written(
     xid: *const u8,
     xid_size: usize,
 ) -> c_int {
-    guard_shared(|| {
-        // SAFETY: the crate's contract.
-        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
-        check_xid(xid)?;
-        txn.prepare_written(xid)?;
-        Ok(OK)
-    })
+    // SAFETY: the crate's contract.
+    unsafe { prepare_under(txn, xid, xid_size, Transaction::prepare_written) }
 }
 
 /// See the header.
@@ -348,13 +363,8 @@ pub unsafe extern "C" fn tidesdb_txn_prepare_dormant(
     xid: *const u8,
     xid_size: usize,
 ) -> c_int {
-    guard_shared(|| {
-        // SAFETY: the crate's contract.
-        let (txn, xid) = unsafe { (transaction(txn)?, bytes(xid, xid_size)) };
-        check_xid(xid)?;
-        txn.prepare_xa(xid)?;
-        Ok(OK)
-    })
+    // SAFETY: the crate's contract.
+    unsafe { prepare_under(txn, xid, xid_size, Transaction::prepare_xa) }
 }
 
 /// See the header.

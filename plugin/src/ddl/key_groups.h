@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "key/bytes.h"
+#include "key/hash.h"
 
 namespace tidesdb {
 
@@ -25,7 +25,7 @@ class KeyGroups {
     if (order != 0) last_rest_.assign(rest);
     const uint32_t number = static_cast<uint32_t>(next_.size());
     next_.push_back(NONE);
-    const uint64_t hash = hash_of(group);
+    const uint64_t hash = hash_of(group, 0);
     for (size_t at = hash & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
       if (slots_[at] == NONE) {
         slots_[at] = static_cast<uint32_t>(groups_.size());
@@ -88,17 +88,6 @@ class KeyGroups {
   };
 
   Slice bytes_of(const Group &group) const { return {bytes_.data() + group.place, group.size}; }
-
-  static uint64_t hash_of(Slice bytes) {
-    uint64_t hash = bytes.size;
-    for (Slice rest = bytes; rest.size != 0;) {
-      hash = (hash ^ key_head(rest)) * 0xff51afd7ed558ccd;
-      hash ^= hash >> 32;
-      const size_t step = std::min<size_t>(rest.size, sizeof hash);
-      rest = {rest.data + step, rest.size - step};
-    }
-    return hash;
-  }
 
   void grow() {
     slots_.assign(slots_.empty() ? FIRST_SLOTS : slots_.size() * 2, NONE);

@@ -81,12 +81,6 @@ void take_settings_of_siblings(const std::string &table, TableRecord *record) {
     take_settings_of(sibling, true, record);
 }
 
-/* Whether the statement makes the table as a copy of the one that it names. */
-bool copies_named_table(int command) {
-  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
-         command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
-}
-
 /* Gives the indexes of a table's record the names that they have after the statement; those that it drops or
    makes have none. */
 void rename_indexes(const Alter_info &statement, TableRecord *record) {
@@ -116,7 +110,7 @@ void rename_indexes(const Alter_info &statement, TableRecord *record) {
 /* A copy of a table keeps the rules of words: an ALTER that has nothing to do with an index does not change
    what it finds. */
 void keep_words_of_copied(THD *thd, const std::string &table, TableRecord *record) {
-  if (!copies_named_table(thd_sql_command(thd)) || !is_intermediate(table)) return;
+  if (!may_copy_rows(thd_sql_command(thd)) || !is_intermediate(table)) return;
   const TABLE_LIST *named = thd->lex->query_tables;
   const TABLE *before = named ? named->table : nullptr;
   if (!before || before->file->partition_ht() != plugin.hton) return;
@@ -236,6 +230,11 @@ uint64_t new_id() {
     next = std::max<uint64_t>(my_hrtime().val, previous + 1);
   } while (!last.compare_exchange_weak(previous, next));
   return next;
+}
+
+bool may_copy_rows(int command) {
+  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
+         command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
 }
 
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info) {

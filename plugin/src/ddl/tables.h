@@ -17,6 +17,9 @@ namespace tidesdb {
    microsecond. */
 uint64_t new_id();
 
+/* Statements (SQLCOM_*) of which an ALTER by copy, or its like, may be a part. */
+bool may_copy_rows(int command);
+
 /* HA_ERR_*, or 0. */
 int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_INFO *info);
 /* HA_ERR_NO_SUCH_TABLE for a path that the engine does not know. */

@@ -6,8 +6,8 @@
   and rows may not fit (entries_may_not_fit()), each row is cut into words again, and its own words decide.
 
   The server asks for a row's score in two ways: of the row that ft_read() has just given, and of a row that
-  came otherwise, of which it gives the record alone. The record has the primary key, which open_search() asks
-  for.
+  came otherwise, of which it gives the record alone. The record has the primary key, which choose_columns()
+  asks for.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -38,7 +38,20 @@ constexpr size_t BEST_ROWS = 20, MOST_EXPANSION = 200;
 /* Entries between two looks at KILL. */
 constexpr ulonglong ENTRIES_BETWEEN_LOOKS = 4096;
 
-Slice slice_of(const String &text) { return {reinterpret_cast<const uchar *>(text.ptr()), text.length()}; }
+Slice slice_of_text(const String &text) {
+  return {reinterpret_cast<const uchar *>(text.ptr()), text.length()};
+}
+
+/* The entries of a lookup's terms. */
+tidesdb_seek seek_of(const Lookup &lookup, int mode) {
+  tidesdb_seek seek;
+  memset(&seek, 0, sizeof(seek));
+  seek.key = slice_of(lookup.first).data;
+  seek.key_size = seek.prefix_size = lookup.first.size();
+  seek.where = TIDESDB_SEEK_AT_OR_AFTER;
+  seek.mode = static_cast<uint8_t>(mode);
+  return seek;
+}
 
 /* Bytes of a character of a query. */
 size_t character_size(const void *charset, const uchar *at, const uchar *end) {
@@ -112,10 +125,7 @@ FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
 
 int ha_tidesdb::refuse_search_by_hidden_index(uint index) {
   if (const int error = begin_read()) return error == HA_ERR_END_OF_FILE ? 0 : error;
-  return session_->refuse(
-      "the index '" + std::string(table->key_info[index].name.str) +
-      "' cannot be searched: its virtual columns depend on settings that are others here than "
-      "when the index was made");
+  return refuse_index_of_others(index, "searched");
 }
 
 /* False: the query has an error, which the client was told. */
@@ -138,14 +148,14 @@ bool ha_tidesdb::make_conditions(uint flags, const String &text, FullTextSearch 
   if (flags & FT_BOOL) {
     QueryNode query;
     std::string error;
-    if (!read_boolean_query({slice_of(text), kind.charset(), character_size, kind.settings().blend}, &query,
-                            &error)) {
+    if (!read_boolean_query({slice_of_text(text), kind.charset(), character_size, kind.settings().blend},
+                            &query, &error)) {
       my_printf_error(ER_PARSE_ERROR, "%s", MYF(0), error.c_str());
       return false;
     }
     conditions->set(query);
   } else {
-    conditions->add_words(slice_of(text));
+    conditions->add_words(slice_of_text(text));
   }
   if (conditions->has_too_many_words()) {
     my_printf_error(ER_UNKNOWN_ERROR,
@@ -214,15 +224,10 @@ int ha_tidesdb::read_postings(uint index, const Lookup &lookup,
                               const std::function<bool(Slice, Slice)> &take) {
   tidesdb_cursor *cursor;
   if (const int status = cursor_of(index, &cursor)) return fail(status);
-  tidesdb_seek seek;
-  memset(&seek, 0, sizeof(seek));
-  seek.key = reinterpret_cast<const uchar *>(lookup.first.data());
-  seek.key_size = seek.prefix_size = lookup.first.size();
-  seek.where = TIDESDB_SEEK_AT_OR_AFTER;
   const int mode = reads_latest()                 ? TIDESDB_READ_LATEST
                    : lock_choice_.locks_nothing() ? TIDESDB_READ_SNAPSHOT
                                                   : lock_choice_.gap_mode();
-  seek.mode = static_cast<uint8_t>(mode);
+  const tidesdb_seek seek = seek_of(lookup, mode);
   ulonglong entries = 0;
   struct Placed {
     tidesdb_cursor *cursor;
@@ -242,7 +247,7 @@ int ha_tidesdb::read_postings(uint index, const Lookup &lookup,
 /* All that the table has and the server has opened, this one among them. Ends with the first result other
    than 0. */
 int ha_tidesdb::for_each_partition(const std::function<int(ha_tidesdb *)> &look) {
-  if (!table->part_info || table->file->ht == ht) return look(this);
+  if (!is_partition()) return look(this);
   handler **partitions = static_cast<ha_partition *>(table->file)->get_child_handlers();
   for (; *partitions; partitions++) {
     ha_tidesdb *const partition = static_cast<ha_tidesdb *>(*partitions);
@@ -273,12 +278,7 @@ int ha_tidesdb::count_in_partitions(uint index, const Lookup &lookup, uint64_t *
 int ha_tidesdb::count_entries_of(uint index, const Lookup &lookup, tidesdb_txn *txn, uint64_t *rows) {
   CursorHandle cursor;
   int status = open_cursor(open_table_->index(index), &cursor);
-  tidesdb_seek seek;
-  memset(&seek, 0, sizeof(seek));
-  seek.key = reinterpret_cast<const uchar *>(lookup.first.data());
-  seek.key_size = seek.prefix_size = lookup.first.size();
-  seek.where = TIDESDB_SEEK_AT_OR_AFTER;
-  seek.mode = TIDESDB_READ_SNAPSHOT;
+  const tidesdb_seek seek = seek_of(lookup, TIDESDB_READ_SNAPSHOT);
   uint64_t entries = 0;
   if (status == TIDESDB_OK) status = tidesdb_cursor_seek(cursor.get(), txn, &seek);
   if (status == TIDESDB_OK) status = tidesdb_cursor_count(cursor.get(), &entries);
@@ -305,7 +305,7 @@ int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
       Posting posting;
       if (!kind.terms().split(entry.key.slice(), &term, &key) || !read_posting(entry.value.slice(), &posting))
         continue;
-      Found &found = terms[std::string(reinterpret_cast<const char *>(term.data), term.size)];
+      Found &found = terms[string_of(term)];
       found.rows++;
       found.frequency += posting.frequency;
     }
@@ -317,10 +317,9 @@ int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
   });
   if (best.size() > MOST_EXPANSION) best.resize(MOST_EXPANSION);
   std::unique_ptr<Conditions> conditions(new Conditions(kind, search->rows->conditions().scoring()));
-  conditions->add_words(slice_of(text));
+  conditions->add_words(slice_of_text(text));
   for (const auto &[term, found] : best)
-    if (conditions->lookups().size() < MOST_LOOKUPS)
-      conditions->add_term({reinterpret_cast<const uchar *>(term.data()), term.size()});
+    if (conditions->lookups().size() < MOST_LOOKUPS) conditions->add_term(slice_of(term));
   SearchFigures &figures = figures_of_searches();
   figures.memory -= std::min(figures.memory, search->rows->memory());
   search->rows.reset(new RowSearch(std::move(conditions)));
@@ -358,8 +357,7 @@ float ha_tidesdb::score_by_words(const FullTextSearch &search, const uchar *reco
   Conditions::Found found(postings.size(), nullptr);
   for (size_t i = 0; i < postings.size(); i++) {
     const Lookup &lookup = conditions.lookups()[i];
-    const Slice first{reinterpret_cast<const uchar *>(lookup.first.data()), lookup.first.size()},
-        whole{reinterpret_cast<const uchar *>(lookup.whole.data()), lookup.whole.size()};
+    const Slice first = slice_of(lookup.first), whole = slice_of(lookup.whole);
     const EntrySet::Entry *at =
         std::lower_bound(own.begin(), own.end(), first, [](const EntrySet::Entry &entry, Slice sought) {
           return compare_bytes(entry.key.slice(), sought) < 0;
@@ -385,11 +383,7 @@ float ha_tidesdb::score_by_words(const FullTextSearch &search, const uchar *reco
 /* Of a row that came by other means than the search. */
 float ha_tidesdb::score_of_record(const FullTextSearch &search, const uchar *record) {
   ByteBuffer &key = buffers_.row_key;
-  key.clear();
-  if (has_primary_key())
-    primary_codec_->append_columns(record, &key);
-  else
-    key.append(last_row_.number, HIDDEN_KEY_SIZE);
+  encode_primary(record, &key);
   if (changes_rows_ || entries_may_not_fit())
     return without_memory_errors<float>(0, [&] { return score_by_words(search, record, key.slice()); });
   return search.rows->score_of(key.slice());
@@ -438,15 +432,13 @@ void ha_tidesdb::give_key(Slice key, uchar *buf) {
 */
 FullTextSearch *ha_tidesdb::search_of_rows() {
   const TABLE_LIST *named = table->pos_in_table_list;
-  if (table->part_info && table->file->ht != ht && named && named->select_lex) {
-    handler **partitions = static_cast<ha_partition *>(table->file)->get_child_handlers();
-    size_t place = 0;
-    while (partitions[place] && partitions[place] != this) place++;
+  const uint number = is_partition() && named && named->select_lex ? partition_number() : MY_BIT_NONE;
+  if (number != MY_BIT_NONE) {
     List_iterator<Item_func_match> items(*named->select_lex->ftfunc_list);
     while (const Item_func_match *item = items++)
-      if (item->table == table && item->join_key && item->ft_handler && partitions[place])
+      if (item->table == table && item->join_key && item->ft_handler)
         return reinterpret_cast<FullTextSearch *>(
-            reinterpret_cast<st_partition_ft_info *>(item->ft_handler)->part_ft_info[place]);
+            reinterpret_cast<st_partition_ft_info *>(item->ft_handler)->part_ft_info[number]);
   }
   return reinterpret_cast<FullTextSearch *>(ft_handler);
 }
@@ -455,8 +447,6 @@ int ha_tidesdb::ft_init() {
   if (FullTextSearch *search = search_of_rows()) search->place = 0;
   return 0;
 }
-
-void ha_tidesdb::ft_end() {}
 
 /* The next row of the search that the server has given to the handler. */
 int ha_tidesdb::ft_read(uchar *buf) {

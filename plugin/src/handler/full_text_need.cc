@@ -109,7 +109,6 @@ FullTextNeed FullTextNeed::of(TABLE *table, uint index, uint flags, MY_BITMAP *c
   const Item_func_match *item = item_being_made(matches, table, index, flags);
   JOIN *join = named->select_lex->join;
   if (!item || !join || !is_row_source(matches, item)) return need;
-  need.gives_rows = true;
   /* Rows of other tables, and a column that is computed, may need any. */
   if (join->table_count != join->const_tables + 1 || named->outer_join || named->embedding ||
       table->versioned() || table->part_info)

@@ -180,7 +180,6 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   FT_INFO *ft_init_ext(uint flags, uint index, String *text) override;
   int ft_init() override;
   int pre_ft_init() override { return ft_init(); }
-  void ft_end() override;
   int ft_read(uchar *buf) override;
   float score_of_record(const tidesdb::FullTextSearch &search, const uchar *record);
 
@@ -269,7 +268,6 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   /* lock.cc */
   bool disk_is_short_of(THD *thd) const;
   int note_short_disk(THD *thd) const;
-  static bool may_copy_rows(int command);
   int enter_statement(THD *thd, bool may_write);
   /* For calls that the server does not announce: those of its handler for sequences, under LOCK TABLES. */
   int ensure_session(bool may_write) { return session_ ? 0 : enter_statement(table->in_use, may_write); }
@@ -488,6 +486,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int enter_virtual_columns(THD *thd, bool may_write);
   void hide_indexes();
   int refuse_hidden_index(uint index);
+  int refuse_index_of_others(uint index, const char *use);
   bool search_own_entry(const uchar *buf, key_part_map map, ha_rkey_function find, KeyCodec::Search *search);
   bool passes_over_entry();
   bool entries_may_be_cut_short() const;
@@ -544,6 +543,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::unique_ptr<KeyCodec> primary_codec_; /* nullptr: no primary key */
   /* By key number; the primary key's place is empty. */
   std::vector<std::unique_ptr<tidesdb::IndexKind>> index_kinds_;
+  std::vector<const tidesdb::FullTextKind *> full_text_kinds_; /* those among them */
   /* IndexKind::columns(): the server's searches and scans go by them. */
   std::vector<const KeyCodec *> index_codecs_;
   std::unique_ptr<tidesdb::RowCodec> row_codec_;

@@ -16,8 +16,10 @@
 
 #include "cluster/local_changes.h"
 #include "ddl/table_path.h"
+#include "ddl/tables.h"
 #include "errors.h"
 #include "handler/bulk_load.h"
+#include "search/full_text_kind.h"
 #include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -30,12 +32,6 @@ THR_LOCK_DATA **ha_tidesdb::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_ty
   if (lock_type != TL_IGNORE && command != SQLCOM_DROP_TABLE && command != SQLCOM_DROP_SEQUENCE)
     lock_choice_.choose(thd, lock_type);
   return to;
-}
-
-/* Statements of which an ALTER by copy, or its like, may be a part. */
-bool ha_tidesdb::may_copy_rows(int command) {
-  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
-         command == SQLCOM_OPTIMIZE || command == SQLCOM_REPAIR;
 }
 
 int ha_tidesdb::enter_statement(THD *thd, bool may_write) {
@@ -153,9 +149,10 @@ int ha_tidesdb::reset() {
   if (row_reader_) row_reader_->end_statement();
   if (whole_reader_) whole_reader_->end_statement();
   writer_.end_statement();
-  for (const std::unique_ptr<IndexKind> &kind : index_kinds_)
-    if (kind) kind->release();
-  search_figures_.clear();
+  if (!full_text_kinds_.empty()) {
+    for (const FullTextKind *kind : full_text_kinds_) kind->release();
+    search_figures_.clear();
+  }
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();
   if (parent_keys_) parent_keys_->reset();

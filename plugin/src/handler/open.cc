@@ -143,6 +143,7 @@ int ha_tidesdb::open(const char *name, int, uint) {
     index_kinds_[i] = make_index_kind(table, i, primary_codec_.get(), indexes[i]);
     if (!index_kinds_[i]) return HA_ERR_OUT_OF_MEM;
     index_codecs_[i] = index_kinds_[i]->columns();
+    if (const FullTextKind *words = index_kinds_[i]->full_text()) full_text_kinds_.push_back(words);
   }
   row_codec_ = RowCodec::make(table, primary_codec_.get(), open_table_->history());
   if (!row_codec_) return HA_ERR_OUT_OF_MEM;
@@ -186,6 +187,7 @@ int ha_tidesdb::close() {
   whole_reader_.reset();
   row_codec_.reset();
   index_codecs_.clear();
+  full_text_kinds_.clear();
   index_kinds_.clear();
   primary_codec_.reset();
   virtual_columns_.clear();

@@ -69,10 +69,14 @@ void ha_tidesdb::hide_indexes() {
 /* HANDLER asks for an index by name. */
 int ha_tidesdb::refuse_hidden_index(uint index) {
   if (!scan_.outlives_statement || index >= hidden_.size() || !hidden_[index]) return 0;
+  return refuse_index_of_others(index, "read");
+}
+
+/* `use`: what cannot be done with a hidden index. */
+int ha_tidesdb::refuse_index_of_others(uint index, const char *use) {
   std::string text =
-      "the index '" + std::string(table->key_info[index].name.str) +
-      "' cannot be read: its virtual columns depend on settings that are others here than when "
-      "the index was made";
+      "the index '" + std::string(table->key_info[index].name.str) + "' cannot be " + use +
+      ": its virtual columns depend on settings that are others here than when the index was made";
   if (const char *difference = virtual_columns_.difference(index, table->in_use, opened_settings_))
     text += std::string(" (") + difference + ")";
   return session_->refuse(text);

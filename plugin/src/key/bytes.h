@@ -13,12 +13,20 @@
 #include <my_sys.h>
 
 #include <cstring>
+#include <string>
 
 #include "tidesdb.h"
 
 namespace tidesdb {
 
 using Slice = ::tidesdb_slice;
+
+inline Slice slice_of(const std::string &text) {
+  return {reinterpret_cast<const uchar *>(text.data()), text.size()};
+}
+inline std::string string_of(Slice bytes) {
+  return std::string(reinterpret_cast<const char *>(bytes.data), bytes.size);
+}
 
 inline bool same_bytes(Slice a, Slice b) {
   return a.size == b.size && (a.size == 0 || !memcmp(a.data, b.data, a.size));

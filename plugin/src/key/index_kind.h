@@ -41,8 +41,6 @@ class IndexKind {
   virtual const KeyCodec *columns() const { return nullptr; }
   /* How searches for words find entries; nullptr: these are not those of words. */
   virtual const FullTextKind *full_text() const { return nullptr; }
-  /* Between statements: gives back memory that a long one has made use of. */
-  virtual void release() const {}
 
  protected:
   IndexKind() = default;

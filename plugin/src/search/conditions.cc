@@ -17,14 +17,6 @@ constexpr size_t MOST_TERM_BYTES = 8192;
 /* First bytes that no term has. */
 const std::string NO_TERM(2, '\0');
 
-std::string text_of(const ByteBuffer &bytes) {
-  return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
-}
-
-Slice slice_of(const std::string &text) {
-  return {reinterpret_cast<const uchar *>(text.data()), text.size()};
-}
-
 /* A group of the same bearing and boost. */
 Condition group_of(const QueryNode &node) {
   Condition group;
@@ -80,16 +72,15 @@ uint Conditions::lookup_of(const std::string &first, const std::string &whole, b
 void Conditions::add_words(Slice text) {
   ByteBuffer term;
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
-    if (!kind_.rules().has_length(word.characters)) return;
     term.clear();
-    if (kind_.terms().append(word.text, &term) && kind_.keeps(term.slice())) add_term(term.slice());
+    if (kind_.append_term(word, &term)) add_term(term.slice());
   });
 }
 
 void Conditions::add_term(Slice term) {
   size_++;
   const size_t known = lookups_.size();
-  const uint lookup = lookup_of(std::string(reinterpret_cast<const char *>(term.data), term.size), "", false);
+  const uint lookup = lookup_of(string_of(term), "", false);
   if (lookup < known) {
     lookups_[lookup].times++;
     return;
@@ -98,6 +89,11 @@ void Conditions::add_term(Slice term) {
   part.kind = Condition::Kind::LOOKUP;
   part.lookup = lookup;
   root_.parts.push_back(std::move(part));
+}
+
+bool Conditions::has_room_for_one_more() {
+  too_many_ = too_many_ || ++size_ > MOST_LOOKUPS;
+  return !too_many_;
 }
 
 void Conditions::set(const QueryNode &query) { root_ = translate(query); }
@@ -114,8 +110,7 @@ Condition Conditions::translate(const QueryNode &node) {
   }
   Condition group = group_of(node);
   for (const QueryNode &part : node.parts) {
-    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS;
-    if (too_many_) break;
+    if (!has_room_for_one_more()) break;
     Condition translated = translate(part);
     if (!is_empty(translated)) group.parts.push_back(std::move(translated));
   }
@@ -134,21 +129,18 @@ Condition Conditions::of_text(const QueryNode &node) {
   const Slice text = slice_of(node.text);
   const uchar *const end = text.data + text.size;
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
-    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS;
-    if (too_many_) return;
+    if (!has_room_for_one_more()) return;
     const bool is_last = word.text.data + word.text.size == end;
     bytes.clear();
     if (node.kind == QueryNode::Kind::PREFIX && is_last) {
       if (!kind_.terms().append(word.text, &bytes)) return;
-      const std::string whole = text_of(bytes);
+      const std::string whole = string_of(bytes.slice());
       bytes.clear();
       if (!kind_.terms().append_prefix(word.text, &bytes)) return;
-      parts.push_back({bytes.size() > MOST_TERM_BYTES ? NO_TERM : text_of(bytes), whole, true});
+      parts.push_back({bytes.size() > MOST_TERM_BYTES ? NO_TERM : string_of(bytes.slice()), whole, true});
       return;
     }
-    if (!kind_.rules().has_length(word.characters)) return;
-    if (kind_.terms().append(word.text, &bytes) && kind_.keeps(bytes.slice()))
-      parts.push_back({text_of(bytes), "", false});
+    if (kind_.append_term(word, &bytes)) parts.push_back({string_of(bytes.slice()), "", false});
   });
   Condition group = group_of(node);
   for (const Part &found : parts) {
@@ -170,13 +162,12 @@ Condition Conditions::of_phrase(const QueryNode &node) {
   const Slice text = slice_of(node.text);
   uint32_t first = 0;
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
-    if (!kind_.rules().has_length(word.characters)) return;
     term.clear();
-    if (!kind_.terms().append(word.text, &term) || !kind_.keeps(term.slice())) return;
-    too_many_ = too_many_ || ++size_ > MOST_LOOKUPS || phrase.words.size() == MOST_PHRASE;
-    if (too_many_) return;
+    if (!kind_.append_term(word, &term)) return;
+    too_many_ = too_many_ || phrase.words.size() == MOST_PHRASE;
+    if (!has_room_for_one_more()) return;
     if (phrase.words.empty()) first = word.position;
-    const uint lookup = lookup_of(text_of(term), "", false);
+    const uint lookup = lookup_of(string_of(term.slice()), "", false);
     const auto known = std::find(phrase.different.begin(), phrase.different.end(), lookup);
     const uint place = static_cast<uint>(known - phrase.different.begin());
     if (known == phrase.different.end()) phrase.different.push_back(lookup);
@@ -197,8 +188,7 @@ void Conditions::set_rows_with(uint lookup, uint64_t rows) {
 
 bool Conditions::matches(const Found &found, float *score) const {
   const Outcome outcome = judge(root_, found);
-  *score = outcome.score > 0 ? static_cast<float>(outcome.score) : LEAST_SCORE;
-  if (*score == 0) *score = LEAST_SCORE;
+  *score = std::max(static_cast<float>(outcome.score), LEAST_SCORE);
   return outcome.matches;
 }
 
@@ -219,14 +209,13 @@ Conditions::Outcome Conditions::judge(const Condition &condition, const Found &f
 }
 
 Conditions::Outcome Conditions::judge_group(const Condition &condition, const Found &found) const {
-  bool has_required = false, matches = false;
+  bool matches = false;
   double score = 0;
   for (const Condition &part : condition.parts) {
     const Outcome outcome = judge(part, found);
     switch (part.bearing) {
       case Bearing::REQUIRED:
         if (!outcome.matches) return {false, 0};
-        has_required = true;
         break;
       case Bearing::EXCLUDED:
         if (outcome.matches) return {false, 0};
@@ -240,7 +229,7 @@ Conditions::Outcome Conditions::judge_group(const Condition &condition, const Fo
     matches = matches || outcome.matches;
     score += outcome.score;
   }
-  return {matches || has_required, matches || has_required ? condition.boost * score : 0};
+  return {matches, matches ? condition.boost * score : 0};
 }
 
 namespace {

@@ -92,6 +92,8 @@ class Conditions {
     double score;
   };
 
+  /* Counts a part of a boolean query. */
+  bool has_room_for_one_more();
   Condition translate(const QueryNode &node);
   Condition of_text(const QueryNode &node);
   Condition of_phrase(const QueryNode &node);

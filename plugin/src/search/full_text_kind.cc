@@ -38,12 +38,16 @@ bool FullTextKind::primary_key(Slice key, Slice, Slice *primary_key) const {
   return codec_.split(key, &term, primary_key);
 }
 
+bool FullTextKind::append_kept(Slice word, ByteBuffer *to) const {
+  const size_t begin = to->size();
+  if (!codec_.append(word, to)) return false;
+  if (!stopwords_.has({to->data() + begin, to->size() - begin})) return true;
+  to->truncate(begin);
+  return false;
+}
+
 void FullTextKind::add_words(Slice text, uint32_t *position) const {
-  const auto make_term = [this](Slice word, ByteBuffer *to) {
-    const size_t begin = to->size();
-    if (codec_.append(word, to) && stopwords_.has({to->data() + begin, to->size() - begin}))
-      to->truncate(begin);
-  };
+  const auto make_term = [this](Slice word, ByteBuffer *to) { append_kept(word, to); };
   *position = rules_.for_each(text, *position, [&](const WordRules::Word &word) {
     if (!rules_.has_length(word.characters)) return;
     const Slice term = cache_.term_of(word.text, make_term);

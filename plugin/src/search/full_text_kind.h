@@ -4,7 +4,6 @@
 #ifndef TIDESDB_SEARCH_FULL_TEXT_KIND_H
 #define TIDESDB_SEARCH_FULL_TEXT_KIND_H
 
-#include <memory>
 #include <vector>
 
 #include "key/index_kind.h"
@@ -23,18 +22,23 @@ class FullTextKind final : public IndexKind {
   bool is_unique() const override { return false; }
   bool primary_key(Slice key, Slice value, Slice *primary_key) const override;
   const FullTextKind *full_text() const override { return this; }
-  void release() const override;
+  /* Between statements: gives back memory that a long one has made use of. */
+  void release() const;
 
   CHARSET_INFO *charset() const { return charset_; }
   const FullTextSettings &settings() const { return settings_; }
   const WordRules &rules() const { return rules_; }
   const TermCodec &terms() const { return codec_; }
-  /* Whether the index has words of this term. */
-  bool keeps(Slice term) const { return !stopwords_.has(term); }
+  /* Appends the term of a word. False: the word is in no index; nothing was appended. */
+  bool append_term(const WordRules::Word &word, ByteBuffer *to) const {
+    return rules_.has_length(word.characters) && append_kept(word.text, to);
+  }
 
  private:
   void add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const override;
   void add_words(Slice text, uint32_t *position) const;
+  /* Of a word whose length fits. */
+  bool append_kept(Slice word, ByteBuffer *to) const;
 
   struct Occurrence {
     uint64_t head; /* of the term: its first bytes, in the order of terms */

@@ -78,7 +78,7 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const Source &
   for (uint i = 0; i < lookups.size(); i++) {
     if (source.killed()) return Result::KILLED;
     const Lookup &lookup = lookups[i];
-    const Slice whole{reinterpret_cast<const uchar *>(lookup.whole.data()), lookup.whole.size()};
+    const Slice whole = slice_of(lookup.whole);
     PostingList &list = lists_[i];
     Result result = Result::DONE;
     *error = source.read(lookup, [&](Slice key, Slice value) {
@@ -128,7 +128,7 @@ std::vector<uint> candidates(const Condition &condition, const Lists &lists) {
     known = true;
   };
   if (condition.kind == Condition::Kind::PHRASE) {
-    for (const Condition::PhraseWord &word : condition.words) offer({word.lookup});
+    for (const uint lookup : condition.different) offer({lookup});
     return least;
   }
   for (const Condition &part : condition.parts)

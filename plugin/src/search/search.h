@@ -7,7 +7,6 @@
 #ifndef TIDESDB_SEARCH_SEARCH_H
 #define TIDESDB_SEARCH_SEARCH_H
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>

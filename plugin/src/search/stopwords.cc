@@ -20,17 +20,16 @@ StopwordTerms::StopwordTerms(Stopwords which, const TermCodec &codec) {
   for (const char *word : innodb_words) {
     term.clear();
     if (codec.append({reinterpret_cast<const uchar *>(word), strlen(word)}, &term))
-      terms_.emplace_back(reinterpret_cast<const char *>(term.data()), term.size());
+      terms_.push_back(string_of(term.slice()));
   }
   std::sort(terms_.begin(), terms_.end());
 }
 
 bool StopwordTerms::has(Slice term) const {
-  const auto at =
-      std::lower_bound(terms_.begin(), terms_.end(), term, [](const std::string &known, Slice sought) {
-        return compare_bytes({reinterpret_cast<const uchar *>(known.data()), known.size()}, sought) < 0;
-      });
-  return at != terms_.end() && same_bytes({reinterpret_cast<const uchar *>(at->data()), at->size()}, term);
+  const auto at = std::lower_bound(
+      terms_.begin(), terms_.end(), term,
+      [](const std::string &known, Slice sought) { return compare_bytes(slice_of(known), sought) < 0; });
+  return at != terms_.end() && same_bytes(slice_of(*at), term);
 }
 
 }  // namespace tidesdb

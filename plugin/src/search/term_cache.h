@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "key/bytes.h"
+#include "key/hash.h"
 
 namespace tidesdb {
 
@@ -19,7 +19,7 @@ class TermCache {
   template <class Make>
   Slice term_of(Slice word, Make make) {
     if (slots_.empty()) slots_.resize(FIRST_SLOTS);
-    const uint64_t hash = hash_of(word);
+    const uint64_t hash = hash_of(word, 0);
     size_t at = hash & (slots_.size() - 1);
     for (; slots_[at].word_size != 0; at = (at + 1) & (slots_.size() - 1)) {
       const Slot &slot = slots_[at];
@@ -54,20 +54,6 @@ class TermCache {
     uint32_t term_size = 0;
   };
 
-  static uint64_t hash_of(Slice word) {
-    uint64_t hash = 0x9e3779b97f4a7c15 ^ word.size;
-    const uchar *at = word.data;
-    size_t left = word.size;
-    for (; left >= 8; at += 8, left -= 8) hash = mix(hash, uint8korr(at));
-    uint64_t last = 0;
-    for (size_t i = 0; i < left; i++) last |= static_cast<uint64_t>(at[i]) << (8 * i);
-    return mix(hash, last);
-  }
-  static uint64_t mix(uint64_t hash, uint64_t bits) {
-    hash = (hash ^ bits) * 0xff51afd7ed558ccd;
-    return hash ^ hash >> 32;
-  }
-
   bool has_to_grow() const { return 2 * (used_ + 1) > slots_.size() || bytes_.size() > MOST_BYTES; }
   void grow() {
     if (slots_.size() >= MOST_SLOTS || bytes_.size() > MOST_BYTES) return clear(MOST_SLOTS);
@@ -75,7 +61,7 @@ class TermCache {
     old.swap(slots_);
     for (const Slot &slot : old) {
       if (slot.word_size == 0) continue;
-      size_t at = hash_of({bytes_.data() + slot.place, slot.word_size}) & (slots_.size() - 1);
+      size_t at = hash_of({bytes_.data() + slot.place, slot.word_size}, 0) & (slots_.size() - 1);
       while (slots_[at].word_size != 0) at = (at + 1) & (slots_.size() - 1);
       slots_[at] = slot;
     }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tidesdb.h"
+#include "key/bytes.h"
 
 namespace tidesdb {
 
@@ -28,10 +28,6 @@ struct TxnFreer {
   void operator()(tidesdb_txn *txn) const { tidesdb_txn_free(txn); }
 };
 using TxnHandle = std::unique_ptr<tidesdb_txn, TxnFreer>;
-
-inline tidesdb_slice slice_of(const std::string &text) {
-  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
-}
 
 inline int open_family(tidesdb_db *db, const std::string &name, FamilyHandle *family) {
   tidesdb_family *opened = nullptr;

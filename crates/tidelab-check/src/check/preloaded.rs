@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tidelab_server::error::{io_error, Error, Result};
-use tidelab_server::server::settings::{checks, setting, Setting};
+use tidelab_server::server::settings::{checks, hint, setting, Setting};
 use tidelab_server::server::Server;
 
 use super::accounts::{self, Conduct, Writer};
@@ -74,7 +74,6 @@ impl Library {
 /// Settings to let the library see every call: no native AIO, no mappings. Without the engine the server
 /// shall not start.
 pub(super) fn settings() -> Vec<Setting> {
-    let hint = |name: &'static str, value: &str| Setting { exact: false, ..setting(name, value) };
     vec![
         setting("innodb_use_native_aio", "OFF"),
         setting("innodb_flush_method", "fsync"),

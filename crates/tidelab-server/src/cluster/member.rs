@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::server::settings::{setting, Setting};
+use crate::server::settings::{hint, setting, Setting};
 
 /// The first port to try: below the system's own for connections, else one of them might have it when a node
 /// comes back.
@@ -126,11 +126,6 @@ impl Membership<'_> {
         }
         all
     }
-}
-
-/// A setting whose value the server may show in another form.
-fn hint(name: &'static str, value: String) -> Setting {
-    Setting { exact: false, ..setting(name, value) }
 }
 
 #[cfg(test)]

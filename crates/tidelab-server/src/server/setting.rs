@@ -18,6 +18,11 @@ pub fn setting(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> 
     Setting { name: name.into(), value: value.into(), exact: true }
 }
 
+/// A setting whose value the server may show in another form, or not at all.
+pub fn hint(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Setting {
+    Setting { exact: false, ..setting(name, value) }
+}
+
 /// A size with or without a suffix, in bytes; none for any other text.
 pub fn bytes(value: &str) -> Option<u64> {
     let shift = match value.chars().last()?.to_ascii_uppercase() {

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::alignment::{Alignment, Situation, Sync};
 use super::engine::Engine;
 use super::release::{Family, Release, Version};
-pub use super::setting::{bytes, setting, Setting};
+pub use super::setting::{bytes, hint, setting, Setting};
 
 /// The binary log's files in the data directory begin with this.
 pub const BINARY_LOG: &str = "binlog";

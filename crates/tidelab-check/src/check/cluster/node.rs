@@ -16,7 +16,7 @@ use tidelab_server::cluster::state::{self, Status};
 use tidelab_server::error::{io_error, Error, Result};
 use tidelab_server::server::engine::Engine;
 use tidelab_server::server::release::{Installation, Version};
-use tidelab_server::server::settings::{self, setting, Setting};
+use tidelab_server::server::settings::{self, hint, setting, Setting};
 use tidelab_server::server::{program, Data, Server, Wanted};
 
 use super::super::preloaded::{self, Library};
@@ -88,7 +88,6 @@ impl Place<'_> {
         let one_of = |choices: &[&str], random: &mut StdRng| {
             choices[random.random_range(0..choices.len())].to_string()
         };
-        let hint = |name: &'static str, value: String| Setting { exact: false, ..setting(name, value) };
         let membership = Membership {
             provider: &self.provider,
             ports: &self.ports,
@@ -104,10 +103,10 @@ impl Place<'_> {
             setting("tidesdb_default_sync_mode", "NONE"),
             setting("innodb_flush_log_at_trx_commit", one_of(self.flushes, random)),
             setting("wsrep_slave_threads", one_of(&["1", "2", "4", "8"], random)),
-            hint("log_slave_updates", "ON".to_string()),
+            hint("log_slave_updates", "ON"),
             // Of TidesDB too: of a deadlock over both engines neither knows.
             setting("innodb_lock_wait_timeout", "2"),
-            hint("gtid_domain_id", "0".to_string()),
+            hint("gtid_domain_id", "0"),
         ]);
         all.extend(membership.settings(number, start));
         all.push(self.ports[number].receives_state());
@@ -255,7 +254,7 @@ impl Node {
     ) -> Vec<Setting> {
         let mut settings = place.settings(self.number, start, random);
         if let Some(position) = position {
-            settings.push(Setting { exact: false, ..setting("wsrep_start_position", position) });
+            settings.push(hint("wsrep_start_position", position));
         }
         settings
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::settings::{setting, Setting};
+use tidelab_server::server::settings::hint;
 use tidelab_server::server::Server;
 use tidelab_server::telemetry::process::process_use;
 
@@ -84,7 +84,7 @@ pub(super) fn run(container: &Container<'_>) -> Result<Verdict> {
     let seconds = lab.seconds.unwrap_or(if lab.short { 3 } else { 30 });
     let settings = |engine| {
         let mut all = lines::settings(engine);
-        all.push(Setting { exact: false, ..setting("plugin-load-add", "ha_blackhole.so") });
+        all.push(hint("plugin-load-add", "ha_blackhole.so"));
         all
     };
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU32;
 
 use tidelab_server::error::{Error, Result};
 use tidelab_server::server::engine::Engine;
-use tidelab_server::server::settings::{setting, Setting};
+use tidelab_server::server::settings::{hint, setting, Setting};
 use tidelab_server::server::Server;
 use tidelab_server::telemetry::process::process_use;
 
@@ -201,7 +201,7 @@ pub(super) fn run(container: &Container<'_>, line: &Line, engine: Engine, plain:
 /// The settings of a line's server.
 fn sized(line: &Line, engine: Engine) -> Vec<Setting> {
     // The engine reduces sizes that a container has no room for.
-    let wanted = |name, megabytes: u64| Setting { exact: false, ..setting(name, format!("{megabytes}M")) };
+    let wanted = |name: &'static str, megabytes: u64| hint(name, format!("{megabytes}M"));
     let mut settings = settings(Some(engine));
     match (engine, line.sizes) {
         (Engine::InnoDb, _) => settings.push(setting("innodb_buffer_pool_size", format!("{}M", line.pool))),
