@@ -58,10 +58,11 @@ pub(super) fn make(session: &mut Session) -> Result<()> {
                 of("parent")
             ),
             format!("CREATE TABLE {} (a INT NOT NULL, b BIGINT NOT NULL, KEY (a))", of("bare")),
-            // Rows without a value in the only unique key have none.
+            // Rows without a value in the only unique key have none. There is no other key: a server that applies a change
+            // searches by the one of fewest rows a value, and takes the first row found for the changed one where its
+            // first key is unique and that row has a value in it (Rows_log_event::find_row).
             format!(
-                "CREATE TABLE {} (slot INT, grp INT NOT NULL, token BIGINT NOT NULL, UNIQUE KEY by_slot (slot),
-                   KEY by_grp (grp))",
+                "CREATE TABLE {} (slot INT, grp INT NOT NULL, token BIGINT NOT NULL, UNIQUE KEY by_slot (slot))",
                 of("claim")
             ),
         ];
