@@ -129,6 +129,11 @@ enum {
   TIDESDB_COMPRESSION_ZSTD = 3,
   TIDESDB_COMPRESSION_LZ4_FAST = 4
 };
+/* Layout of data blocks. */
+enum {
+  TIDESDB_CODEC_PLAIN = 0,
+  TIDESDB_CODEC_POSTINGS = 1 /* keys that end in ascending numbers, values of a byte and varints (LEB128) */
+};
 enum { TIDESDB_LOG_DEBUG, TIDESDB_LOG_INFO, TIDESDB_LOG_WARN, TIDESDB_LOG_ERROR, TIDESDB_LOG_FATAL, TIDESDB_LOG_NONE };
 
 /* A line of the engine's log; called from any thread; must not call back into the store. */
@@ -316,6 +321,7 @@ typedef struct tidesdb_family_options {
   uint32_t tombstone_density_trigger; /* of TIDESDB_RATE_SCALE; 0: off */
   uint32_t value_threshold;         /* values of so many bytes or more are written once, to files of their own; 0: none
                                        are. A store of format version 1 moves to version 2 for it when it is opened next */
+  uint32_t block_codec;             /* TIDESDB_CODEC_*; a store of format version 1 has the plain one */
   uint64_t tombstone_density_min_entries;
   uint64_t sync_interval_us;        /* of TIDESDB_SYNC_INTERVAL; 0: the store's. The shortest of all families
                                        counts for all */

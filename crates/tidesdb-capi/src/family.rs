@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use tidesdb::{Compression, Error, FamilyOptions};
+use tidesdb::{BlockCodec, Compression, Error, FamilyOptions};
 
 use crate::error::{guard, guard_shared, OK};
 use crate::handles::{DbHandle, FamilyHandle, TxnHandle};
@@ -27,6 +27,7 @@ pub struct FamilyOptionsC {
     pub(crate) min_levels: u32,
     pub(crate) tombstone_density_trigger: u32,
     pub(crate) value_threshold: u32,
+    pub(crate) block_codec: u32,
     pub(crate) tombstone_density_min_entries: u64,
     pub(crate) sync_interval_us: u64,
 }
@@ -52,6 +53,7 @@ impl FamilyOptionsC {
             min_levels: d.min_levels,
             tombstone_density_trigger: d.tombstone_density_trigger,
             value_threshold: d.value_threshold,
+            block_codec: d.block_codec as u32,
             tombstone_density_min_entries: d.tombstone_density_min_entries,
             sync_interval_us: d.sync_interval_us,
         }
@@ -82,6 +84,10 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
     let compression = Compression::from_byte(c.compression).ok_or_else(|| {
         Error::InvalidArgument(format!("compression = {}: 0 to 4 are known", c.compression))
     })?;
+    let block_codec = u8::try_from(c.block_codec).ok().and_then(BlockCodec::from_byte);
+    let block_codec = block_codec.ok_or_else(|| {
+        Error::InvalidArgument(format!("block_codec = {}: 0 and 1 are known", c.block_codec))
+    })?;
     Ok(FamilyOptions {
         compression,
         sync_mode: match c.sync_mode {
@@ -101,6 +107,7 @@ pub(crate) fn family_options(c: &FamilyOptionsC) -> Result<FamilyOptions, Error>
         tombstone_density_min_entries: c.tombstone_density_min_entries,
         sync_interval_us: c.sync_interval_us,
         value_threshold: c.value_threshold,
+        block_codec,
     })
 }
 

@@ -133,6 +133,7 @@ fn structs_agree_with_the_header() {
             min_levels,
             tombstone_density_trigger,
             value_threshold,
+            block_codec,
             tombstone_density_min_entries,
             sync_interval_us,
         ]

@@ -1,6 +1,6 @@
 //! Options by a seed, from the smallest that the engine takes to ordinary ones, and their changes in an open store.
 
-use tidesdb_simulated::{Compression, DirectReads, FamilyOptions, Options, SyncMode};
+use tidesdb_simulated::{BlockCodec, Compression, DirectReads, FamilyOptions, Options, SyncMode};
 
 use crate::events::hit;
 use crate::random::Random;
@@ -64,6 +64,7 @@ pub fn family_options(random: &mut Random, modes: bool) -> FamilyOptions {
         },
         sync_interval_us: if modes { random.pick(&[0, 5_000]) } else { 0 },
         value_threshold: 0,
+        block_codec: BlockCodec::Plain,
     };
     // Without a number of its own. In stores of version 1 it has no effect.
     let value_threshold = match (options.use_btree, options.block_size) {
@@ -71,7 +72,8 @@ pub fn family_options(random: &mut Random, modes: bool) -> FamilyOptions {
         (true, _) => 12,
         (false, _) => 0,
     };
-    FamilyOptions { value_threshold, ..options }
+    let block_codec = if options.prefix_len == 1 { BlockCodec::Postings } else { BlockCodec::Plain };
+    FamilyOptions { value_threshold, block_codec, ..options }
 }
 
 /// Changes options of the open store now and then.

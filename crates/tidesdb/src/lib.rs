@@ -110,8 +110,8 @@ pub use api::{Db, Family, Ingest, Iter, KeyBounds, KeyValue, Savepoint, Transact
 pub use error::{Error, Result};
 pub use options::machine::ProcessMemory;
 pub use options::{
-    Compression, DirectReads, FamilyLabel, FamilyOptions, FormatVersion, LogLevel, LogSink, Options,
-    RememberedStore, StoreIdentity, SyncMode,
+    BlockCodec, Compression, DirectReads, FamilyLabel, FamilyOptions, FormatVersion, LogLevel, LogSink,
+    Options, RememberedStore, StoreIdentity, SyncMode,
 };
 pub use txn::transaction::{Isolation, TransactionOptions};
 pub use types::{MAX_KEY_LEN, MAX_VALUE_LEN};

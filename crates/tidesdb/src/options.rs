@@ -127,6 +127,30 @@ impl Compression {
     }
 }
 
+/// Layout of data blocks. The numbers are stored in files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum BlockCodec {
+    /// Keys and versions as they are, compressed.
+    #[default]
+    Plain = 0,
+    /// Lists of postings, for keys that end in ascending numbers, with values of a byte and varints (LEB128): words and rows
+    /// of a full text index. Blocks with other entries stay plain. Blocks are a fifth as long, on disk and in the cache; a
+    /// point read unpacks a whole block.
+    Postings = 1,
+}
+
+impl BlockCodec {
+    /// The codec with the stored number `byte`, if this build has it.
+    pub const fn from_byte(byte: u8) -> Option<BlockCodec> {
+        match byte {
+            0 => Some(BlockCodec::Plain),
+            1 => Some(BlockCodec::Postings),
+            _ => None,
+        }
+    }
+}
+
 /// The version of the formats of a store's files (`docs/format.md`, "Versions").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u32)]
@@ -328,6 +352,8 @@ pub struct FamilyOptions {
     /// not before: overwrites at random places take space. A store of format version 1 keeps all values in their entries;
     /// with a threshold it moves to version 2 when it is opened next. After RocksDB's `min_blob_size`.
     pub value_threshold: u32,
+    /// Layout of data blocks. A store of format version 1 has the plain one, whatever this says.
+    pub block_codec: BlockCodec,
 }
 
 impl Default for FamilyOptions {
@@ -348,6 +374,7 @@ impl Default for FamilyOptions {
             sync_mode: None,
             sync_interval_us: 0,
             value_threshold: 0,
+            block_codec: BlockCodec::Plain,
         }
     }
 }

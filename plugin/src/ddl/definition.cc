@@ -232,6 +232,9 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
   options->tombstone_density_trigger = static_cast<uint32_t>(table->tombstone_density_trigger);
   options->tombstone_density_min_entries = table->tombstone_density_min_entries;
   if (!key) options->value_threshold = value_threshold(share, info);
+  /* A store of version 1 keeps the blocks that earlier builds read. */
+  if (key && is_full_text(*key) && tidesdb_format(plugin.db) >= 2)
+    options->block_codec = TIDESDB_CODEC_POSTINGS;
 }
 
 }  // namespace tidesdb

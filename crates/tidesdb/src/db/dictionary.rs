@@ -2,7 +2,7 @@
 //! system family, so log, memtable, files and recovery treat them like other data.
 
 use crate::error::{Error, Result};
-use crate::options::{Compression, FamilyOptions, SyncMode};
+use crate::options::{BlockCodec, Compression, FamilyOptions, SyncMode};
 use crate::types::FamilyId;
 
 /// Version of the entry format.
@@ -69,6 +69,9 @@ impl FamilyEntry {
         if o.value_threshold != 0 {
             fields.push((15, o.value_threshold.into()));
         }
+        if o.block_codec != BlockCodec::Plain {
+            fields.push((16, o.block_codec as u64));
+        }
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.id.to_le_bytes());
         out.push(fields.len() as u8);
@@ -125,6 +128,12 @@ impl FamilyEntry {
                 }
                 14 => o.sync_interval_us = value,
                 15 => o.value_threshold = small?,
+                16 => {
+                    o.block_codec = u8::try_from(value)
+                        .ok()
+                        .and_then(BlockCodec::from_byte)
+                        .ok_or_else(|| later("names a block codec that this build lacks"))?;
+                }
                 other => return Err(later(&format!("has the unknown option number {other}"))),
             }
         }
@@ -146,6 +155,7 @@ mod tests {
                 sync_mode: Some(SyncMode::Interval),
                 sync_interval_us: 5000,
                 value_threshold: 4096,
+                block_codec: BlockCodec::Postings,
                 ..FamilyOptions::default()
             },
             record: b"opaque".to_vec(),

@@ -11,8 +11,10 @@ pub(super) const TRAILER_LEN: usize = 16;
 /// The flag of a sealed block: a tag stands between payload and trailer.
 const SEALED: u8 = 1;
 
-/// The codec of every block so far: the layout of its kind.
-const CODEC: u8 = 0;
+/// Codec 0: the layout of the block's kind.
+const PLAIN: u8 = 0;
+/// Codec 1: lists of postings, in data blocks.
+const POSTINGS: u8 = 1;
 
 /// Longest payload of a block, in bytes.
 pub(super) const MAX_PAYLOAD: usize = u32::MAX as usize;
@@ -55,8 +57,9 @@ pub(super) const SEALED_BLOCK: DecodeError = DecodeError::later("a sealed block"
 const LATER_FLAGS: DecodeError = DecodeError::later("block flags that this build does not know");
 /// Error for compression with a dictionary.
 const DICTIONARY: DecodeError = DecodeError::later("a block compressed with a dictionary");
-/// Errors for block codecs, by number.
-const POSTINGS_CODEC: DecodeError = DecodeError::later("block codec 1 (lists of postings)");
+/// Errors for block codecs.
+const LATER_POSTINGS: DecodeError =
+    DecodeError::later("lists of postings that are compressed or stand in another kind of block");
 const LATER_CODEC: DecodeError = DecodeError::later("a block codec with a number above 1");
 /// Error for bounds of blocks in the index.
 pub(super) const LATER_BOUNDS: DecodeError = DecodeError::later("bounds of blocks in a table's index");
@@ -112,6 +115,15 @@ impl BlockHandle {
     }
 }
 
+/// The form of a block's stored bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StoredAs {
+    /// The layout of its kind, compressed.
+    Plain(Compression),
+    /// Lists of postings.
+    Postings,
+}
+
 fn block_crc(stored: &[u8], trailer: &[u8], offset: u64) -> u32 {
     end_crc(checksum::crc(stored), trailer, offset)
 }
@@ -122,17 +134,15 @@ fn end_crc(crc: u32, trailer: &[u8], offset: u64) -> u32 {
 }
 
 /// The trailer of a block; `crc` covers the stored bytes.
-fn trailer(
-    method: Compression,
-    kind: BlockKind,
-    payload_len: usize,
-    crc: u32,
-    offset: u64,
-) -> [u8; TRAILER_LEN] {
+fn trailer(form: StoredAs, kind: BlockKind, payload_len: usize, crc: u32, offset: u64) -> [u8; TRAILER_LEN] {
     let mut trailer = [0; TRAILER_LEN];
+    let (method, codec) = match form {
+        StoredAs::Plain(method) => (method, PLAIN),
+        StoredAs::Postings => (Compression::None, POSTINGS),
+    };
     trailer[0] = method as u8;
     trailer[2] = kind as u8;
-    trailer[3] = CODEC;
+    trailer[3] = codec;
     trailer[8..12].copy_from_slice(&(payload_len as u32).to_le_bytes());
     let crc = end_crc(crc, &trailer[..12], offset);
     trailer[12..].copy_from_slice(&crc.to_le_bytes());
@@ -147,7 +157,7 @@ pub(super) fn trailer_of_pieces<'a>(
 ) -> [u8; TRAILER_LEN] {
     let add = |(len, crc), piece: &[u8]| (len + piece.len(), checksum::extend(crc, piece));
     let (len, crc) = pieces.fold((0, 0), add);
-    trailer(Compression::None, kind, len, crc, offset)
+    trailer(StoredAs::Plain(Compression::None), kind, len, crc, offset)
 }
 
 /// Compresses `payload` with `method` if this pays. `packed` is scratch space and may receive the stored bytes.
@@ -163,18 +173,21 @@ pub(super) fn pack<'a>(
 
 /// The trailer of a block at `offset` of its table, with the bytes of [`pack`] and `payload_len` bytes of payload.
 pub(super) fn trailer_of(
-    (stored, method): (&[u8], Compression),
+    (stored, form): (&[u8], StoredAs),
     kind: BlockKind,
     payload_len: usize,
     offset: u64,
 ) -> [u8; TRAILER_LEN] {
-    trailer(method, kind, payload_len, checksum::crc(stored), offset)
+    trailer(form, kind, payload_len, checksum::crc(stored), offset)
 }
 
 /// A block with a verified checksum.
 pub(super) struct EncodedBlock<'a> {
-    stored: &'a [u8],
+    /// As they stand in the file, without the trailer.
+    pub stored: &'a [u8],
     compression: Compression,
+    /// True for lists of postings.
+    pub is_postings: bool,
     /// Length of the payload in bytes.
     pub raw_len: usize,
 }
@@ -211,9 +224,9 @@ pub(super) fn check_stored<'a>(
         return Err(DecodeError::damage("a block of another kind than expected"));
     }
     match trailer[3] {
-        CODEC if trailer[4..8] == [0; 4] => {}
-        CODEC => return Err(DICTIONARY),
-        1 => return Err(POSTINGS_CODEC),
+        PLAIN | POSTINGS if trailer[4..8] == [0; 4] => {}
+        PLAIN => return Err(DICTIONARY),
+        POSTINGS => return Err(LATER_POSTINGS),
         _ => return Err(LATER_CODEC),
     }
     let compression = Compression::from_byte(trailer[0])
@@ -222,7 +235,11 @@ pub(super) fn check_stored<'a>(
     if compression == Compression::None && raw_len != stored.len() {
         return Err(DecodeError::damage("length of an uncompressed block"));
     }
-    Ok(EncodedBlock { stored, compression, raw_len })
+    let is_postings = trailer[3] == POSTINGS;
+    if is_postings && (kind != BlockKind::Data || compression != Compression::None) {
+        return Err(LATER_POSTINGS);
+    }
+    Ok(EncodedBlock { stored, compression, is_postings, raw_len })
 }
 
 impl EncodedBlock<'_> {

@@ -53,6 +53,7 @@ impl SsTable {
         let Some(index) = place.index else { return Ok(place.before) };
         let handle = index.entry(self)?.block;
         let block = self.load(handle, BlockKind::Data, Some(CachePriority::High))?;
+        let block = self.keyed(block, handle)?;
         let keyed = self.parse(&block, handle)?;
         let (slot, _) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
         let entries = u128::from(place.after - place.before);

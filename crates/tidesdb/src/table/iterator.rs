@@ -330,6 +330,7 @@ impl SsTableIterator {
         let SsTableIterator { table, window, ahead, index, forward, .. } = self;
         let block =
             table.load_scanned(handle, priority, window, || ahead.stretch(table, index, handle, *forward))?;
+        let block = table.keyed(block, handle)?;
         let keyed = self.table.parse(&block, handle)?;
         (self.keys, self.flags) = (keyed.len(), keyed.flags);
         self.block = Some(block);

@@ -11,9 +11,9 @@ use std::mem;
 use super::block::{DecodeError, LATER_KEYED};
 use crate::format::coding::{get_len, pieces, put_varint, u32_at};
 
-const HEADER_LEN: usize = 16;
+pub(super) const HEADER_LEN: usize = 16;
 /// Array bytes for each key: head and body offset.
-const SLOT_LEN: usize = 12;
+pub(super) const SLOT_LEN: usize = 12;
 
 /// Size, in bytes, of a body too large for a second copy.
 const LARGE_BODY: usize = 1 << 20;
@@ -22,7 +22,7 @@ const CUT_SHORT: DecodeError = DecodeError::damage("a keyed block is cut short")
 
 /// The head of `key`, given without the common prefix.
 #[inline]
-fn head_of(key: &[u8]) -> u64 {
+pub(super) fn head_of(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(head) => u64::from_be_bytes(*head),
         None => {
@@ -195,6 +195,11 @@ impl<'a> KeyedBlock<'a> {
     #[inline]
     pub fn len(&self) -> usize {
         self.heads.len()
+    }
+
+    /// The prefix that all keys have in common.
+    pub fn prefix(&self) -> &'a [u8] {
+        self.prefix
     }
 
     /// The payload.

@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 
-use super::block::{check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, TRAILER_LEN};
+use super::block::{
+    check, check_stored, is_stored_plain, BlockHandle, BlockKind, DecodeError, EncodedBlock, TRAILER_LEN,
+};
 use super::data_block::{CONTINUED, CONTINUES};
 use super::filter;
 use super::keyed_block::KeyedBlock;
+use super::postings_block;
 use super::reader::SsTable;
 use crate::cache::work;
 use crate::cache::{BlockRef, CachePriority};
@@ -192,9 +195,28 @@ impl SsTable {
         }
         self.files.note_read(len);
         check_stored(&frame, &trailer, kind, handle.offset)
-            .and_then(|_| check_payload(&frame, kind))
+            .and_then(|encoded| check_payload(&frame, kind, encoded.is_postings))
             .map_err(|damage| self.damage(handle, damage))?;
         Ok(Some(frame.freeze()))
+    }
+
+    /// A data block as a keyed block: unpacked if it has lists of postings, which the cache keeps packed.
+    #[inline]
+    pub(super) fn keyed(&self, block: BlockRef, handle: BlockHandle) -> Result<BlockRef> {
+        match postings_block::is_packed(&block) {
+            true => self.unpacked(&block, handle),
+            false => Ok(block),
+        }
+    }
+
+    #[cold]
+    fn unpacked(&self, packed: &[u8], handle: BlockHandle) -> Result<BlockRef> {
+        let unpacked = || -> Result<BlockRef, DecodeError> {
+            let mut frame = self.cache().frame(postings_block::unpacked_len(packed)?);
+            postings_block::unpack(packed, &mut frame)?;
+            Ok(frame.freeze())
+        };
+        unpacked().map_err(|damage| self.damage(handle, damage))
     }
 
     /// Verifies and decodes a stored block.
@@ -208,16 +230,36 @@ impl SsTable {
             let encoded = check(stored, kind, handle.offset)?;
             let mut frame = self.cache().frame(encoded.raw_len);
             encoded.decode(&mut frame)?;
-            check_payload(&frame, kind)?;
+            check_payload(&frame, kind, encoded.is_postings)?;
             Ok(frame.freeze())
         };
         decoded().map_err(|damage| self.damage(handle, damage))
     }
 }
 
-/// Checks the structure of a payload with a verified checksum.
-pub(super) fn check_payload(payload: &[u8], kind: BlockKind) -> Result<(), DecodeError> {
+impl EncodedBlock<'_> {
+    /// Length of the data block as a keyed block, in bytes.
+    pub(super) fn keyed_len(&self) -> Result<usize, DecodeError> {
+        match self.is_postings {
+            true => postings_block::unpacked_len(self.stored),
+            false => Ok(self.raw_len),
+        }
+    }
+
+    /// The data block as a keyed block, checked, into `payload` of [`EncodedBlock::keyed_len`] bytes.
+    pub(super) fn read_keyed(&self, payload: &mut [u8]) -> Result<(), DecodeError> {
+        if self.is_postings {
+            return postings_block::unpack(self.stored, payload);
+        }
+        self.decode(payload)?;
+        check_payload(payload, BlockKind::Data, false)
+    }
+}
+
+/// Checks the structure of a payload with a verified checksum. Lists of postings are checked as they are unpacked.
+pub(super) fn check_payload(payload: &[u8], kind: BlockKind, is_postings: bool) -> Result<(), DecodeError> {
     match kind {
+        BlockKind::Data if is_postings => postings_block::unpacked_len(payload).map(|_| ()),
         BlockKind::Data => KeyedBlock::parse(payload)?.check(CONTINUES | CONTINUED),
         BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(0),
         BlockKind::Filter => filter::check(payload),

@@ -21,6 +21,7 @@ mod keyed_block;
 mod load;
 mod meta;
 mod point_read;
+mod postings_block;
 mod properties;
 mod read_ahead;
 mod reader;
@@ -39,7 +40,7 @@ pub use store::TableStore;
 pub use version_iterator::SsTableVersionIterator;
 pub use writer::SsTableWriter;
 
-use crate::options::{Compression, FamilyOptions};
+use crate::options::{BlockCodec, Compression, FamilyOptions};
 
 /// Alignment of tables in a file, in bytes: a cache line. Thousands of small tables may share a file. Bytes
 /// between two tables belong to neither.
@@ -66,6 +67,8 @@ pub struct SsTableOptions {
     pub prefix_len: u32,
     /// True if the top index is read through the cache instead of being resident.
     pub use_btree: bool,
+    /// Layout of data blocks, where their entries fit it.
+    pub block_codec: BlockCodec,
 }
 
 impl Default for SsTableOptions {
@@ -88,6 +91,7 @@ impl SsTableOptions {
             bits_per_key: if bottom && family.prefix_len > 0 { BOTTOM_BITS.min(bits) } else { bits },
             prefix_len: family.prefix_len,
             use_btree: family.use_btree,
+            block_codec: family.block_codec,
         }
     }
 

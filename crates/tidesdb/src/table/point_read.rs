@@ -150,7 +150,7 @@ impl SsTable {
     /// Continues in the next blocks with further versions of the key.
     #[inline]
     fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
-        let block = self.load(handle, BlockKind::Data, PRIORITY)?;
+        let block = self.keyed(self.load(handle, BlockKind::Data, PRIORITY)?, handle)?;
         let keyed = self.parse(&block, handle)?;
         let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
         if !exact {
@@ -178,6 +178,7 @@ impl SsTable {
         while index.next(self)? {
             let handle = index.entry(self)?.block;
             let block = self.load(handle, BlockKind::Data, Some(CachePriority::Low))?;
+            let block = self.keyed(block, handle)?;
             let keyed = self.parse(&block, handle)?;
             let body = keyed.body(0).map_err(|damage| self.damage(handle, damage))?;
             let version = find_version(&block, body.start, body.end, snapshot);

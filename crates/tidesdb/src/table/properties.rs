@@ -5,7 +5,7 @@ use super::block::{DecodeError, LATER_PROPERTY};
 use super::{SsTableOptions, ValueUse};
 use crate::format::coding::{get_bytes, get_varint, put_bytes, put_varint};
 use crate::format::value_pointer::ValuePointer;
-use crate::options::{Compression, FormatVersion};
+use crate::options::{BlockCodec, Compression, FormatVersion};
 use crate::types::Seq;
 
 /// Lowest tag that readers of version 2 skip when they do not know it.
@@ -157,7 +157,9 @@ fn encode_options(options: &SsTableOptions) -> Vec<u8> {
         options.prefix_len.into(),
         options.use_btree.into(),
     ];
-    numbers.into_iter().for_each(|number| put_varint(&mut out, number));
+    // As builds before the codec wrote them, where there is none.
+    let codec = (options.block_codec != BlockCodec::Plain).then_some(options.block_codec as u64);
+    numbers.into_iter().chain(codec).for_each(|number| put_varint(&mut out, number));
     out
 }
 
@@ -171,7 +173,13 @@ fn decode_options(bytes: &[u8]) -> Option<SsTableOptions> {
         bits_per_key: number()?,
         prefix_len: number()?,
         use_btree: number()? != 0,
+        block_codec: BlockCodec::Plain,
     };
+    let block_codec = match at < bytes.len() {
+        true => BlockCodec::from_byte(u8::try_from(get_varint(bytes, &mut at)?).ok()?)?,
+        false => BlockCodec::Plain,
+    };
+    let options = SsTableOptions { block_codec, ..options };
     (at == bytes.len()).then_some(options)
 }
 

@@ -135,6 +135,7 @@ fn random_options(rng: &mut StdRng) -> SsTableOptions {
         bits_per_key: [0, 4, 12][rng.gen_range(0..3)],
         prefix_len: [0, 2, 8][rng.gen_range(0..3)],
         use_btree: rng.gen(),
+        block_codec: [BlockCodec::Plain, BlockCodec::Postings][rng.gen_range(0..2)],
     }
 }
 
@@ -616,7 +617,7 @@ fn a_manifest_that_says_otherwise_is_found_out() {
 /// Random bytes as payloads, under valid checksums.
 #[test]
 fn sealed_nonsense_never_panics() {
-    use super::block::{trailer_of, BlockKind};
+    use super::block::{trailer_of, BlockKind, StoredAs};
     let model = damage_model();
     let options =
         SsTableOptions { compression: Compression::None, block_size: 128, ..SsTableOptions::default() };
@@ -644,7 +645,8 @@ fn sealed_nonsense_never_panics() {
             let at = rng.gen_range(0..payload.len());
             payload[at] = [0, 1, 0x7f, 0x80, 0xff, rng.gen()][rng.gen_range(0..6)];
         }
-        let trailer = trailer_of((&payload, Compression::None), kind, payload.len(), handle.offset);
+        let trailer =
+            trailer_of((&payload, StoredAs::Plain(Compression::None)), kind, payload.len(), handle.offset);
         let encoded = [&payload[..], &trailer].concat();
         let mut bytes = whole.clone();
         bytes[start..end].copy_from_slice(&encoded);

@@ -240,6 +240,7 @@ impl Walk<'_> {
         let table = self.table;
         let damage = |damage| table.damage(handle, damage);
         let block = self.read(handle, BlockKind::Data)?;
+        let block = table.keyed(block, handle)?;
         let keyed = table.parse(&block, handle)?;
         self.seen.data_blocks += 1;
         self.seen.data_bytes += handle.len;

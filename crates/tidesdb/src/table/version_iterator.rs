@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::block::{check, BlockHandle, BlockKind, DecodeError};
 use super::data_block::{read_version, BlockVersion};
 use super::iterator::IndexCursor;
-use super::load::check_payload;
 use super::read_ahead::{Window, LONGEST_STRETCH};
 use super::reader::SsTable;
 use crate::error::Result;
@@ -90,7 +89,8 @@ impl SsTableVersionIterator {
         let read = self.read_block(handle);
         match (read, self.table.mirror()) {
             (Err(error), Some(mirror)) => {
-                let block = mirror.read_uncached(handle, BlockKind::Data).map_err(|_| error)?;
+                let block = mirror.read_uncached(handle, BlockKind::Data);
+                let block = block.and_then(|block| mirror.keyed(block, handle)).map_err(|_| error)?;
                 self.payload.clear();
                 self.payload.extend_from_slice(&block);
             }
@@ -107,12 +107,12 @@ impl SsTableVersionIterator {
         let mut open = || -> Result<(), DecodeError> {
             let encoded = check(stored, BlockKind::Data, handle.offset)?;
             self.payload.clear();
-            if self.payload.capacity() > KEEP && self.payload.capacity() / 2 > encoded.raw_len {
+            let len = encoded.keyed_len()?;
+            if self.payload.capacity() > KEEP && self.payload.capacity() / 2 > len {
                 self.payload = Vec::new();
             }
-            self.payload.resize(encoded.raw_len, 0);
-            encoded.decode(&mut self.payload)?;
-            check_payload(&self.payload, BlockKind::Data)
+            self.payload.resize(len, 0);
+            encoded.read_keyed(&mut self.payload)
         };
         let opened = open();
         self.window.release_large();

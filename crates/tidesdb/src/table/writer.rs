@@ -4,12 +4,15 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::block::{pack, trailer_of, trailer_of_pieces, BlockHandle, BlockKind, MAX_PAYLOAD, TRAILER_LEN};
+use super::block::{
+    pack, trailer_of, trailer_of_pieces, BlockHandle, BlockKind, StoredAs, MAX_PAYLOAD, TRAILER_LEN,
+};
 use super::data_block::{self, put_large_version, put_version, version_len};
 use super::filter::{FilterBuilder, Filters};
 use super::footer::{footer_len, Extension, FilterLayout, Footer};
 use super::index::{separator, IndexEntry};
 use super::keyed_block::KeyedBuilder;
+use super::postings_block::PostingsPacker;
 use super::properties::Properties;
 use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
@@ -19,7 +22,7 @@ use crate::format::value_pointer::ValuePointer;
 use crate::io::{Advice, File};
 use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::mutant::{self, Mutant};
-use crate::options::{Compression, FormatVersion};
+use crate::options::{BlockCodec, Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
 use crate::value::{expiry_of, pointer_of_entry};
 
@@ -50,6 +53,9 @@ const SECTOR: u64 = 1 << SECTOR_BITS;
 
 /// Most bytes of padding, in percent of the table's bytes.
 const MOST_PADDING: u64 = 3;
+
+/// Blocks of postings are so many times as long before they are packed, and about as long as others after it.
+const POSTINGS_IN_BLOCK: usize = 4;
 
 /// Largest value: leaves room for keys, heads and counts in its block.
 const MAX_VALUE: usize = MAX_PAYLOAD - (4 << 20);
@@ -104,6 +110,7 @@ pub struct SsTableWriter {
     // Scratch.
     payload: Vec<u8>,
     packed: Vec<u8>,
+    postings: PostingsPacker,
     separator: Vec<u8>,
     gauge: Option<Arc<MemoryGauge>>,
     held: HeldMemory,
@@ -144,6 +151,7 @@ impl SsTableWriter {
             last_seq: 0,
             payload: Vec::new(),
             packed: Vec::new(),
+            postings: PostingsPacker::default(),
             separator: Vec::new(),
             gauge: None,
             held: HeldMemory::default(),
@@ -195,7 +203,7 @@ impl SsTableWriter {
         if !self.block.is_empty() {
             let new_key = (!same_key).then_some(key);
             let len = self.block.len_with(new_key, version_len(&entry));
-            if is_large || len > self.options.block_size as usize {
+            if is_large || len > self.block_size() {
                 self.cut_block(Some(key))?;
                 in_block = false;
             }
@@ -242,6 +250,16 @@ impl SsTableWriter {
             self.cut_large(more)?;
         }
         Ok(())
+    }
+
+    /// Payload length of a full data block, in bytes.
+    fn block_size(&self) -> usize {
+        self.options.block_size as usize * if self.has_postings() { POSTINGS_IN_BLOCK } else { 1 }
+    }
+
+    /// Version 1 of the format has no codecs.
+    fn has_postings(&self) -> bool {
+        self.options.block_codec == BlockCodec::Postings && self.format == FormatVersion::Two
     }
 
     /// The pointer of an entry with its value in a value file.
@@ -472,7 +490,7 @@ impl SsTableWriter {
 
     /// Bytes of blocks, index and filter not yet in the file, and of scratch.
     fn heap_bytes(&self) -> usize {
-        let scratch = self.payload.capacity() + self.packed.capacity();
+        let scratch = self.payload.capacity() + self.packed.capacity() + self.postings.capacity();
         let blocks = self.pending.capacity() + self.block.capacity() + self.leaf.capacity();
         blocks + scratch + self.partition_bytes + self.filter.heap_bytes()
     }
@@ -497,13 +515,20 @@ impl SsTableWriter {
         }
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
         let mut packed = mem::take(&mut self.packed);
-        let (stored, method) = pack(payload, method, &mut packed);
+        let is_postings =
+            kind == BlockKind::Data && self.has_postings() && self.postings.pack(payload, &mut packed);
+        let (payload, stored, form) = if is_postings && packed.len() < payload.len() {
+            (&packed[..], &packed[..], StoredAs::Postings)
+        } else {
+            let (stored, method) = pack(payload, method, &mut packed);
+            (payload, stored, StoredAs::Plain(method))
+        };
         if kind == BlockKind::Data {
             self.align(stored.len() + TRAILER_LEN);
         }
         let offset = self.bytes_written();
         self.blocks += 1;
-        let trailer = trailer_of((stored, method), kind, payload.len(), offset);
+        let trailer = trailer_of((stored, form), kind, payload.len(), offset);
         let handle = BlockHandle { offset, len: (stored.len() + TRAILER_LEN) as u64 };
         let copied = (self.has_copies && kind == BlockKind::Data).then_some(stored.len() + TRAILER_LEN);
         if stored.len() < WRITE_CHUNK {
@@ -514,11 +539,11 @@ impl SsTableWriter {
             self.write(stored)?;
         }
         self.pending.extend_from_slice(&trailer);
-        if packed.capacity() <= SCRATCH_KEEP {
-            self.packed = packed;
-        }
         if let (Some((cache, number)), false) = (&self.cache, kind == BlockKind::Properties) {
             cache.offer(*number, self.start + offset, payload, copied);
+        }
+        if packed.capacity() <= SCRATCH_KEEP {
+            self.packed = packed;
         }
         if self.pending.len() >= WRITE_CHUNK {
             self.flush()?;

@@ -1,0 +1,618 @@
+//! Block codec 1, lists of postings (`docs/format/table.md`): data blocks whose keys end in ascending numbers and whose
+//! values are a byte and varints, as the entries of a full text index have them. [`PostingsPacker::pack`] turns the payload
+//! of a keyed block into bits, [`unpack`] gives the same payload back, byte for byte.
+//!
+//! The cache keeps the packed form, a quarter of the other. Readers unpack a block as they enter it.
+//!
+//! After J. Zobel and A. Moffat, "Inverted Files for Text Search Engines" (2006): gaps between rows, frequencies and
+//! positions, each by the code that fits it.
+
+use super::block::DecodeError;
+use super::data_block::read_version;
+use super::keyed_block::{common_prefix, head_of, KeyedBlock, HEADER_LEN, SLOT_LEN};
+use crate::format::bits::{bit_len, rice_parameter, BitReader, BitWriter, MOST_BITS};
+use crate::format::coding::{get_bytes, get_len, get_varint, put_bytes, put_varint, varint_len};
+use crate::types::Kind;
+
+/// Largest payload that is packed, in bytes.
+const MOST_UNPACKED: usize = 1 << 20;
+
+/// Gap between two numbers from which on the second key begins a group of its own: about the price of one.
+const WIDEST_GAP: u64 = 1 << 24;
+
+/// No keys: what tells a packed payload from a keyed block.
+const MARK: [u8; 4] = [0; 4];
+
+/// Stands for the operations where they differ; no operation has this number.
+const MIXED: u8 = 0;
+
+const CUT_SHORT: DecodeError = DecodeError::damage("a list of postings is cut short");
+
+/// True for the payload of codec 1.
+#[inline]
+pub(super) fn is_packed(payload: &[u8]) -> bool {
+    payload.starts_with(&MARK)
+}
+
+/// The last eight bytes of a key, or all of them, as a number; and how many they are.
+#[inline]
+fn tail_of(key: &[u8]) -> (u64, usize) {
+    match key.last_chunk::<8>() {
+        Some(tail) => (u64::from_be_bytes(*tail), 8),
+        None => (key.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)), key.len()),
+    }
+}
+
+/// One entry of a payload that is being packed.
+struct Entry {
+    /// Distance to the number of the key before, without 1; of a group's first key unused.
+    gap: u64,
+    seq: u64,
+    kind: u8,
+    /// Where its value stands in the payload.
+    value: (u32, u32),
+}
+
+/// Keys with one length and equal bytes before the number at their end.
+struct Group {
+    keys: usize,
+    /// Lengths of the gaps, in bits.
+    gap_bits: u64,
+    /// Bytes of the first key equal to those of the group's before; the rest stands in `rests`.
+    shared: usize,
+    rest: usize,
+}
+
+/// Packs payloads; keeps its memory.
+#[derive(Default)]
+pub(super) struct PostingsPacker {
+    entries: Vec<Entry>,
+    groups: Vec<Group>,
+    rests: Vec<u8>,
+    key: Vec<u8>,
+    first_of_group: Vec<u8>,
+    table: Vec<u8>,
+}
+
+/// Bits that numbers take, and how many they are.
+#[derive(Default)]
+struct Lengths {
+    bits: u64,
+    numbers: u64,
+}
+
+impl Lengths {
+    #[inline]
+    fn add(&mut self, number: u64) {
+        self.bits += u64::from(bit_len(number));
+        self.numbers += 1;
+    }
+
+    fn parameter(&self) -> u32 {
+        rice_parameter(self.bits, self.numbers)
+    }
+}
+
+/// Smallest and largest of some numbers.
+struct Range {
+    least: u64,
+    most: u64,
+}
+
+impl Range {
+    const NONE: Range = Range { least: u64::MAX, most: 0 };
+
+    #[inline]
+    fn add(&mut self, number: u64) {
+        self.least = self.least.min(number);
+        self.most = self.most.max(number);
+    }
+
+    /// The least number, and the bits of the largest distance from it.
+    fn base(&self) -> (u64, u32) {
+        if self.least > self.most {
+            return (0, 0);
+        }
+        (self.least, bit_len(self.most - self.least))
+    }
+}
+
+/// The numbers of a value: its positions.
+fn numbers(value: &[u8]) -> impl Iterator<Item = Option<u64>> + '_ {
+    let mut at = 1;
+    std::iter::from_fn(move || (at < value.len()).then(|| get_varint(value, &mut at)))
+}
+
+impl PostingsPacker {
+    /// Bytes of allocated memory.
+    pub fn capacity(&self) -> usize {
+        let bytes = self.rests.capacity() + self.key.capacity();
+        bytes
+            + self.first_of_group.capacity()
+            + self.table.capacity()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.groups.capacity() * size_of::<Group>()
+    }
+
+    /// The packed form of a keyed block's payload into `out`, replacing its contents. False, with any contents: the block
+    /// has entries of another form, and stays as it is.
+    pub fn pack(&mut self, payload: &[u8], out: &mut Vec<u8>) -> bool {
+        payload.len() <= MOST_UNPACKED && self.try_pack(payload, out).is_some()
+    }
+
+    fn try_pack(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let block = KeyedBlock::parse(payload).ok()?;
+        self.entries.clear();
+        self.groups.clear();
+        self.rests.clear();
+        self.first_of_group.clear();
+        let (mut seqs, mut classes) = (Range::NONE, Range::NONE);
+        let (mut first, mut later) = (Lengths::default(), Lengths::default());
+        let mut kind = None;
+        let mut last_tail = 0;
+        for i in 0..block.len() {
+            let body = block.read_key(i, &mut self.key, i > 0).ok()?;
+            let version = read_version(payload, body.start, body.end).ok()?;
+            if version.more || version.kind.has_expiry() || version.kind.has_pointer() {
+                return None;
+            }
+            let value = payload.get(version.value.clone())?;
+            if version.kind.is_tombstone() {
+                if !value.is_empty() {
+                    return None;
+                }
+            } else {
+                classes.add(u64::from(*value.first()?));
+                let mut of = numbers(value);
+                first.add(of.next()??);
+                for number in of {
+                    later.add(number?);
+                }
+            }
+            seqs.add(version.seq);
+            let byte = version.kind.byte();
+            kind = Some(kind.map_or(byte, |all| if all == byte { byte } else { MIXED }));
+            let gap = self.add_key(last_tail);
+            last_tail = tail_of(&self.key).0;
+            let value = (version.value.start as u32, version.value.end as u32);
+            self.entries.push(Entry { gap, seq: version.seq, kind: byte, value });
+        }
+        let kind = kind?;
+        let ((seq, seq_bits), (class, class_bits)) = (seqs.base(), classes.base());
+        if seq_bits > MOST_BITS {
+            return None;
+        }
+        let (first, later) = (first.parameter(), later.parameter());
+        self.write_table();
+        out.clear();
+        out.extend_from_slice(&MARK);
+        let numbers = [block.len(), block.flags as usize, payload.len(), block.prefix().len()];
+        numbers.into_iter().for_each(|number| put_varint(out, number as u64));
+        put_varint(out, seq);
+        out.extend_from_slice(&[
+            kind,
+            seq_bits as u8,
+            class as u8,
+            class_bits as u8,
+            first as u8,
+            later as u8,
+        ]);
+        put_bytes(out, &self.table);
+        let mut bits = BitWriter::after(std::mem::take(out));
+        let mut entries = self.entries.iter();
+        for group in &self.groups {
+            let gaps = rice_parameter(group.gap_bits, group.keys as u64 - 1);
+            for (at, entry) in entries.by_ref().take(group.keys).enumerate() {
+                if at > 0 {
+                    bits.put_rice(entry.gap, gaps);
+                }
+                if kind == MIXED {
+                    bits.put(u64::from(entry.kind), u8::BITS);
+                }
+                bits.put(entry.seq - seq, seq_bits);
+                let value = &payload[entry.value.0 as usize..entry.value.1 as usize];
+                let Some(&of_value) = value.first() else { continue };
+                bits.put(u64::from(of_value) - class, class_bits);
+                // The last byte of a varint is below 0x80.
+                let frequency = value[1..].iter().filter(|byte| **byte < 0x80).count() as u64;
+                bits.put_rice(frequency - 1, 0);
+                for (at, number) in numbers_of(value).enumerate() {
+                    bits.put_rice(number, if at == 0 { first } else { later });
+                }
+            }
+        }
+        *out = bits.finish();
+        Some(())
+    }
+
+    /// Adds the key to the last group or to a new one; returns its gap.
+    fn add_key(&mut self, last_tail: u64) -> u64 {
+        let (tail, len) = tail_of(&self.key);
+        let before = self.key.len() - len;
+        let gap = tail.wrapping_sub(last_tail).wrapping_sub(1);
+        let goes_on = gap < WIDEST_GAP
+            && tail > last_tail
+            && self.key.len() == self.first_of_group.len()
+            && self.key[..before] == self.first_of_group[..before];
+        match self.groups.last_mut() {
+            Some(group) if goes_on => {
+                group.keys += 1;
+                group.gap_bits += u64::from(bit_len(gap));
+            }
+            _ => {
+                let shared = common_prefix(&self.first_of_group, &self.key);
+                let rest = self.key.len() - shared;
+                self.rests.extend_from_slice(&self.key[shared..]);
+                self.groups.push(Group { keys: 1, gap_bits: 0, shared, rest });
+                self.first_of_group.clone_from(&self.key);
+            }
+        }
+        gap
+    }
+
+    fn write_table(&mut self) {
+        self.table.clear();
+        let mut at = 0;
+        for group in &self.groups {
+            put_varint(&mut self.table, group.keys as u64);
+            if group.keys > 1 {
+                self.table.push(rice_parameter(group.gap_bits, group.keys as u64 - 1) as u8);
+            }
+            put_varint(&mut self.table, group.shared as u64);
+            put_bytes(&mut self.table, &self.rests[at..at + group.rest]);
+            at += group.rest;
+        }
+    }
+}
+
+/// The numbers of a value that has been looked at.
+fn numbers_of(value: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    numbers(value).map_while(|number| number)
+}
+
+/// What stands before the groups and bits.
+struct Header {
+    keys: usize,
+    flags: u32,
+    unpacked: usize,
+    prefix: usize,
+    seq: u64,
+    kind: Option<Kind>,
+    seq_bits: u32,
+    class: u64,
+    class_bits: u32,
+    first: u32,
+    later: u32,
+}
+
+impl Header {
+    /// The header, the table of groups, and the bits.
+    fn read(packed: &[u8]) -> Option<(Header, &[u8], &[u8])> {
+        let mut at = MARK.len();
+        packed.starts_with(&MARK).then_some(())?;
+        let keys = get_len(packed, &mut at)?;
+        let flags = u32::try_from(get_varint(packed, &mut at)?).ok()?;
+        let unpacked = get_len(packed, &mut at)?;
+        let prefix = get_len(packed, &mut at)?;
+        let seq = get_varint(packed, &mut at)?;
+        let &[kind, seq_bits, class, class_bits, first, later] = packed.get(at..)?.first_chunk()?;
+        at += 6;
+        let kind = if kind == MIXED { None } else { Some(Kind::from_byte(kind)?) };
+        let groups = get_bytes(packed, &mut at)?;
+        let header = Header {
+            keys,
+            flags,
+            unpacked,
+            prefix,
+            seq,
+            kind,
+            seq_bits: seq_bits.into(),
+            class: class.into(),
+            class_bits: class_bits.into(),
+            first: first.into(),
+            later: later.into(),
+        };
+        header.is_sound().then_some((header, groups, packed.get(at..)?))
+    }
+
+    fn is_sound(&self) -> bool {
+        let least = HEADER_LEN.checked_add(self.keys.saturating_mul(SLOT_LEN));
+        let fits =
+            least.and_then(|least| least.checked_add(self.prefix)).is_some_and(|least| least < self.unpacked);
+        let widths = [self.seq_bits, self.class_bits, self.first, self.later];
+        self.keys > 0
+            && fits
+            && self.unpacked <= MOST_UNPACKED
+            && self.class_bits <= u8::BITS
+            && widths.iter().all(|bits| *bits <= MOST_BITS)
+    }
+}
+
+/// Length of the payload in a packed one, in bytes. The error: damage.
+pub(super) fn unpacked_len(packed: &[u8]) -> Result<usize, DecodeError> {
+    Header::read(packed).map(|(header, ..)| header.unpacked).ok_or(CUT_SHORT)
+}
+
+/// Unpacks into `out`, which has [`unpacked_len`] bytes. The result needs no further check.
+pub(super) fn unpack(packed: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+    Unpacker::new(packed, out).and_then(Unpacker::run).ok_or(CUT_SHORT)
+}
+
+struct Unpacker<'a> {
+    header: Header,
+    groups: &'a [u8],
+    bits: BitReader<'a>,
+    out: &'a mut [u8],
+    /// Of the next body.
+    at: usize,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    last_head: u64,
+}
+
+impl<'a> Unpacker<'a> {
+    fn new(packed: &'a [u8], out: &'a mut [u8]) -> Option<Unpacker<'a>> {
+        let (header, groups, bits) = Header::read(packed)?;
+        let at = HEADER_LEN + SLOT_LEN * header.keys + header.prefix;
+        let bits = BitReader::new(bits);
+        (out.len() == header.unpacked).then_some(())?;
+        Some(Unpacker { header, groups, bits, out, at, key: Vec::new(), value: Vec::new(), last_head: 0 })
+    }
+
+    fn run(mut self) -> Option<()> {
+        let fields = [self.header.keys as u32, self.header.prefix as u32, self.header.flags, 0];
+        for (at, field) in fields.into_iter().enumerate() {
+            self.out.get_mut(4 * at..4 * at + 4)?.copy_from_slice(&field.to_le_bytes());
+        }
+        let mut number = 0;
+        let mut at = 0;
+        while number < self.header.keys {
+            let keys = get_len(self.groups, &mut at)?;
+            let mut gaps = 0;
+            if keys > 1 {
+                gaps = u32::from(*self.groups.get(at)?);
+                at += 1;
+            }
+            let shared = get_len(self.groups, &mut at)?;
+            let rest = get_bytes(self.groups, &mut at)?;
+            if keys == 0 || keys > self.header.keys - number || gaps > MOST_BITS || shared > self.key.len() {
+                return None;
+            }
+            self.key.truncate(shared);
+            self.key.extend_from_slice(rest);
+            if number == 0 {
+                let start = HEADER_LEN + SLOT_LEN * self.header.keys;
+                let prefix = self.key.get(..self.header.prefix)?;
+                self.out.get_mut(start..start + prefix.len())?.copy_from_slice(prefix);
+            }
+            self.group(number, keys, gaps)?;
+            number += keys;
+        }
+        (at == self.groups.len() && self.at == self.out.len() && self.bits.is_at_end()).then_some(())
+    }
+
+    /// The keys from `number` on, of which the first is at hand.
+    fn group(&mut self, number: usize, keys: usize, gaps: u32) -> Option<()> {
+        let first = self.key.clone();
+        let (mut tail, len) = tail_of(&self.key);
+        let before = self.key.len() - len;
+        for at in 0..keys {
+            if at > 0 {
+                tail = tail.checked_add(self.bits.get_rice(gaps)?)?.checked_add(1)?;
+                let bytes = tail.to_be_bytes();
+                if bytes[..8 - len].iter().any(|byte| *byte != 0) {
+                    return None;
+                }
+                self.key[before..].copy_from_slice(&bytes[8 - len..]);
+            }
+            self.entry(number + at)?;
+        }
+        // The next group shares bytes with this one's first key.
+        self.key = first;
+        Some(())
+    }
+
+    /// The entry of the key at hand.
+    #[inline]
+    fn entry(&mut self, number: usize) -> Option<()> {
+        let header = &self.header;
+        let kind = match header.kind {
+            Some(kind) => kind,
+            None => Kind::from_byte(self.bits.get(u8::BITS)? as u8)?,
+        };
+        let seq = header.seq.checked_add(self.bits.get(header.seq_bits)?)?;
+        self.value.clear();
+        if !kind.is_tombstone() {
+            let class = header.class + self.bits.get(header.class_bits)?;
+            self.value.push(u8::try_from(class).ok()?);
+            let more = self.bits.get_rice(0)?;
+            put_varint(&mut self.value, self.bits.get_rice(header.first)?);
+            for _ in 0..more {
+                put_varint(&mut self.value, self.bits.get_rice(header.later)?);
+            }
+        }
+        let suffix = self.key.get(header.prefix..)?;
+        let head = head_of(suffix);
+        if head < self.last_head {
+            return None;
+        }
+        self.last_head = head;
+        let heads = HEADER_LEN + 8 * number;
+        let offsets = HEADER_LEN + 8 * header.keys + 4 * number;
+        self.out.get_mut(heads..heads + 8)?.copy_from_slice(&head.to_le_bytes());
+        self.out.get_mut(offsets..offsets + 4)?.copy_from_slice(&(self.at as u32).to_le_bytes());
+        let rest = suffix.get(8..).unwrap_or_default();
+        let lens = varint_len(suffix.len() as u64) + varint_len(seq) + varint_len(self.value.len() as u64);
+        let body = self.out.get_mut(self.at..self.at + lens + rest.len() + 1 + self.value.len())?;
+        self.at += body.len();
+        let mut body = Body(body);
+        body.varint(suffix.len() as u64);
+        body.bytes(rest);
+        body.bytes(&[kind.byte()]);
+        body.varint(seq);
+        body.varint(self.value.len() as u64);
+        body.bytes(&self.value);
+        Some(())
+    }
+}
+
+/// The bytes of a body that are not written yet; it has room for all of them.
+struct Body<'a>(&'a mut [u8]);
+
+impl Body<'_> {
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (now, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        now.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+
+    #[inline]
+    fn varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes(&[number as u8 | 0x80]);
+            number >>= 7;
+        }
+        self.bytes(&[number as u8]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::data_block::put_version;
+    use super::super::keyed_block::KeyedBuilder;
+    use super::*;
+    use crate::types;
+
+    type Version = (u64, Kind, Vec<u8>);
+
+    fn payload_of(keys: &[(Vec<u8>, Version)], flags: u32) -> Vec<u8> {
+        let mut builder = KeyedBuilder::default();
+        for (key, (seq, kind, value)) in keys {
+            builder.push(key);
+            put_version(builder.body(), &types::Entry::new(*seq, *kind, value), None);
+        }
+        let mut payload = Vec::new();
+        builder.finish(flags, &mut payload);
+        payload
+    }
+
+    fn packed(payload: &[u8]) -> Option<Vec<u8>> {
+        let mut out = vec![1, 2, 3];
+        PostingsPacker::default().pack(payload, &mut out).then_some(out)
+    }
+
+    fn unpacked(packed: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut out = vec![0xff; unpacked_len(packed)?];
+        unpack(packed, &mut out)?;
+        Ok(out)
+    }
+
+    fn value(class: u8, numbers: &[u64]) -> Vec<u8> {
+        let mut value = vec![class];
+        numbers.iter().for_each(|number| put_varint(&mut value, *number));
+        value
+    }
+
+    /// Rows with a word, each with one or two positions.
+    fn list(term: &[u8], rows: impl Iterator<Item = u32>) -> Vec<(Vec<u8>, Version)> {
+        rows.map(|row| {
+            let numbers = [u64::from(row * 7 % 140), u64::from(row % 40)];
+            let value = value(40 + (row % 9) as u8, &numbers[..1 + usize::from(row % 5 == 0)]);
+            ([term, &row.to_be_bytes()].concat(), (0, Kind::PUT, value))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_list_takes_a_sixth_of_its_keyed_block() {
+        let keys: Vec<_> =
+            [list(b"common\0\x01", (0..2000).step_by(3)), list(b"rare\0\x01", (5..90_000).step_by(4001))]
+                .concat();
+        let payload = payload_of(&keys, 0);
+        let packed = packed(&payload).unwrap();
+        assert_eq!(unpacked(&packed).unwrap(), payload);
+        assert!(packed.len() * 6 < payload.len(), "{} of {}", packed.len(), payload.len());
+        // Bytes for each entry: gap, class, number of positions, and they.
+        assert!(packed.len() < keys.len() * 4, "{} for {}", packed.len(), keys.len());
+    }
+
+    #[test]
+    fn other_entries_stay_as_they_are() {
+        let put = |value: &[u8]| vec![(b"k".to_vec(), (1, Kind::PUT, value.to_vec()))];
+        // No number, a varint that is cut short, and one that is longer than it has to be.
+        for value in [&[][..], &[3], &[3, 0x80], &[3, 0x80, 0]] {
+            assert!(packed(&payload_of(&put(value), 0)).is_none(), "{value:?}");
+        }
+        let expiry = vec![(b"k".to_vec(), (1, Kind::PUT.with_expiry(), vec![1; 10]))];
+        assert!(packed(&payload_of(&expiry, 0)).is_none());
+        let far =
+            [(b"a".to_vec(), (0, Kind::PUT, vec![1, 1])), (b"b".to_vec(), (1 << 40, Kind::PUT, vec![1, 1]))];
+        assert!(packed(&payload_of(&far, 0)).is_none());
+        let mut two = KeyedBuilder::default();
+        two.push(b"k");
+        let newer = put_version(two.body(), &types::Entry::new(2, Kind::PUT, &[1, 1]), None);
+        put_version(two.body(), &types::Entry::new(1, Kind::PUT, &[1, 1]), Some(newer));
+        let mut payload = Vec::new();
+        two.finish(0, &mut payload);
+        assert!(packed(&payload).is_none());
+    }
+
+    #[test]
+    fn a_large_payload_stays_as_it_is() {
+        let payload = payload_of(&list(b"t", 0..60_000), 0);
+        assert!(payload.len() > MOST_UNPACKED && packed(&payload).is_none());
+    }
+
+    fn keys() -> impl Strategy<Value = Vec<(Vec<u8>, Version)>> {
+        let key = (
+            prop::sample::select(vec!["", "a", "ab", "b\0\x01", "long long long term"]),
+            prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..12),
+                any::<u16>().prop_map(|row| u32::from(row).to_be_bytes().to_vec()),
+                any::<u8>().prop_map(|row| u64::from(row).to_be_bytes().to_vec()),
+                prop::sample::select(vec![0, 1, u64::MAX - 1, u64::MAX])
+                    .prop_map(|row| row.to_be_bytes().to_vec()),
+            ],
+        );
+        let numbers = prop::collection::vec(prop_oneof![0..200u64, any::<u64>()], 1..6);
+        let version = (0..1u64 << 31, 0..8u8, any::<u8>(), numbers).prop_map(
+            |(seq, kind, class, numbers)| match kind {
+                0 => (seq, Kind::DELETE, Vec::new()),
+                1 => (seq, Kind::SINGLE_DELETE, Vec::new()),
+                2 => (seq, Kind::PUT.marked_may_overwrite(), value(class, &numbers)),
+                _ => (0, Kind::PUT, value(class, &numbers)),
+            },
+        );
+        prop::collection::btree_map(
+            key.prop_map(|(term, row)| [term.as_bytes(), &row].concat()),
+            version,
+            1..80,
+        )
+        .prop_map(|keys| keys.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn payloads_come_back_byte_for_byte(keys in keys(), flags in 0..4u32) {
+            let payload = payload_of(&keys, flags);
+            let packed = packed(&payload).expect("all entries fit");
+            prop_assert!(is_packed(&packed) && !is_packed(&payload));
+            prop_assert_eq!(unpacked(&packed), Ok(payload));
+        }
+
+        #[test]
+        fn damage_never_panics(keys in keys(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in 0..40usize) {
+            let mut packed = packed(&payload_of(&keys, 0)).expect("all entries fit");
+            packed.truncate(packed.len().saturating_sub(cut / 2));
+            let at = at.index(packed.len());
+            packed[at] = byte;
+            if let Ok(payload) = unpacked(&packed) {
+                // Other numbers, in a block that is whole.
+                KeyedBlock::parse(&payload).unwrap().check(u32::MAX).unwrap();
+            }
+        }
+    }
+}
