@@ -190,6 +190,7 @@ const ENGINE: &[&str] = &[
     "stage: values to collect",
     "table: block read alone after an error",
     "table: blocks read together",
+    "table: postings unpacked",
     "table: cached blocks read over",
     "table: filter asked",
     "table: filter no longer asked",

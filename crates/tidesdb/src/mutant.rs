@@ -72,6 +72,8 @@ mutants! {
     ValueNotRewritten: "recovery trusts a sync with values of an earlier epoch",
     // Tables.
     PaddingCounted: "padding counts as bytes of data blocks",
+    PackedSplitForgotten: "a packed block does not say that versions of a key stand in another block",
+    PackedSeqIsBase: "a packed block gives all its entries the lowest of their sequence numbers",
     ExtensionUnchecked: "the checksum of a footer's extension is not looked at",
     FailedStretchTaken: "a block is taken from a read of several blocks that failed",
     ShortReadTaken: "a read that ended within its sectors counts as whole",

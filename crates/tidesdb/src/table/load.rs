@@ -211,6 +211,7 @@ impl SsTable {
 
     #[cold]
     fn unpacked(&self, packed: &[u8], handle: BlockHandle) -> Result<BlockRef> {
+        note("table: postings unpacked");
         let unpacked = || -> Result<BlockRef, DecodeError> {
             let mut frame = self.cache().frame(postings_block::unpacked_len(packed)?);
             postings_block::unpack(packed, &mut frame)?;

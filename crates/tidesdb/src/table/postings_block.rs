@@ -12,6 +12,7 @@ use super::data_block::read_version;
 use super::keyed_block::{common_prefix, head_of, KeyedBlock, HEADER_LEN, SLOT_LEN};
 use crate::format::bits::{bit_len, rice_parameter, BitReader, BitWriter, MOST_BITS};
 use crate::format::coding::{get_bytes, get_len, get_varint, put_bytes, put_varint, varint_len};
+use crate::mutant::{self, Mutant};
 use crate::types::Kind;
 
 /// Largest payload that is packed, in bytes.
@@ -186,7 +187,8 @@ impl PostingsPacker {
         self.write_table();
         out.clear();
         out.extend_from_slice(&MARK);
-        let numbers = [block.len(), block.flags as usize, payload.len(), block.prefix().len()];
+        let flags = if mutant::is(Mutant::PackedSplitForgotten) { 0 } else { block.flags };
+        let numbers = [block.len(), flags as usize, payload.len(), block.prefix().len()];
         numbers.into_iter().for_each(|number| put_varint(out, number as u64));
         put_varint(out, seq);
         out.extend_from_slice(&[
@@ -420,7 +422,8 @@ impl<'a> Unpacker<'a> {
             Some(kind) => kind,
             None => Kind::from_byte(self.bits.get(u8::BITS)? as u8)?,
         };
-        let seq = header.seq.checked_add(self.bits.get(header.seq_bits)?)?;
+        let after = self.bits.get(header.seq_bits)?;
+        let seq = header.seq.checked_add(if mutant::is(Mutant::PackedSeqIsBase) { 0 } else { after })?;
         self.value.clear();
         if !kind.is_tombstone() {
             let class = header.class + self.bits.get(header.class_bits)?;

@@ -298,3 +298,53 @@ fn tables_of_both_versions_share_a_file_and_are_found_from_its_end() {
     let places: Vec<u64> = found.tables.iter().map(|table| table.meta().offset).collect();
     assert_eq!(places, metas.iter().map(|meta| meta.offset).collect::<Vec<_>>());
 }
+
+/// Entries of a full text index: words of rows, each with a class and positions.
+fn postings() -> Model {
+    let rows = |every: u32| (0..20_000u32).step_by(every as usize);
+    let lists = [(&b"and\0\x01"[..], 1), (b"sea\0\x01", 7), (b"seas\0\x01", 7000)];
+    let entry = |(word, row): (&[u8], u32)| {
+        let value = vec![30 + (row % 8) as u8, (row % 120) as u8];
+        (([word, &row.to_be_bytes()].concat(), Reverse(0)), (Kind::PUT, value))
+    };
+    lists.iter().flat_map(|&(word, every)| rows(every).map(move |row| (word, row))).map(entry).collect()
+}
+
+#[test]
+fn lists_of_postings_take_a_fifth_and_version_1_has_none() {
+    let model = postings();
+    let options = |block_codec| SsTableOptions { block_codec, compression: Compression::Lz4, ..plain(4096) };
+    let len = |format, codec| {
+        let (_store, table) = written(format, &options(codec), &model);
+        table.verify().unwrap();
+        table.meta().len
+    };
+    let (plain, packed) =
+        (len(FormatVersion::Two, BlockCodec::Plain), len(FormatVersion::Two, BlockCodec::Postings));
+    assert!(packed * 3 < plain, "{packed} bytes, compressed by LZ4 {plain}");
+    assert_eq!(len(FormatVersion::One, BlockCodec::Postings), len(FormatVersion::One, BlockCodec::Plain));
+}
+
+#[test]
+fn lists_of_postings_are_cached_packed_and_read_as_others() {
+    let model = postings();
+    let options = SsTableOptions { block_codec: BlockCodec::Postings, bits_per_key: 10, ..plain(4096) };
+    let store = Store { format: FormatVersion::Two, ..Store::new(64 << 20) };
+    let table = store.open(store.write(0, &options, &model).unwrap());
+    for ((key, _), (_, value)) in model.iter().step_by(501) {
+        let hit = table.get(key, hash_key(key), MAX_SEQ).unwrap().expect("a key of the model");
+        assert_eq!(hit.stored(), value);
+        let absent = [&key[..], b"\0"].concat();
+        assert!(table.get(&absent, hash_key(&absent), MAX_SEQ).unwrap().is_none());
+    }
+    assert_eq!(scan_all(&table), model.len());
+    let mut versions = table.version_iter();
+    versions.seek(&[]).unwrap();
+    for ((key, _), (_, value)) in &model {
+        assert_eq!((versions.key(), versions.entry().stored()), (&key[..], &value[..]));
+        versions.next().unwrap();
+    }
+    assert!(!versions.valid());
+    let cached = store.cache.bytes();
+    assert!(cached < model.len() * 6, "{cached} bytes for {} entries", model.len());
+}
