@@ -317,7 +317,7 @@ fn lists_of_postings_take_a_fifth_and_version_1_has_none() {
     let len = |format, codec| {
         let (_store, table) = written(format, &options(codec), &model);
         table.verify().unwrap();
-        table.meta().len
+        table.facts().unwrap().data_bytes
     };
     let (plain, packed) =
         (len(FormatVersion::Two, BlockCodec::Plain), len(FormatVersion::Two, BlockCodec::Postings));
