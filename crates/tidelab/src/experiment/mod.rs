@@ -21,6 +21,7 @@ pub mod engine;
 pub mod equal;
 pub mod growth;
 pub mod iibench;
+pub mod search;
 pub mod sqlbench;
 pub mod sweep;
 pub mod sysbench;
@@ -141,13 +142,14 @@ pub fn open<'a>(table: toml::Table, paths: Paths<'a>, run: &mut Run) -> Result<B
         "equal-memory" => Ok(Box::new(equal::Conductor::open(options(run, table)?, paths, run)?)),
         "growth" => Ok(Box::new(growth::Conductor::open(options(run, table)?, paths, run)?)),
         "matrix" => Ok(Box::new(Matrix::open(options(run, table)?, paths, run)?)),
+        "search" => Ok(Box::new(search::Conductor::open(options(run, table)?, paths, run)?)),
         "sqlbench" => Ok(Box::new(sqlbench::Conductor::open(options(run, table)?, paths, run)?)),
         "sweep" => Ok(Box::new(sweep::Conductor::open(options(run, table)?, paths, run)?)),
         "sysbench" => Ok(Box::new(sysbench::Conductor::open(options(run, table)?, paths, run)?)),
         "tpcc" => Ok(Box::new(tpcc::Conductor::open(options(run, table)?, paths, run)?)),
         other => {
             let known =
-                "cluster, delete-regime, engine, equal-memory, growth, iibench, matrix, sqlbench, sweep, sysbench, tpcc";
+                "cluster, delete-regime, engine, equal-memory, growth, iibench, matrix, search, sqlbench, sweep, sysbench, tpcc";
             Err(Error::Usage(format!("there is no kind '{other}' of experiment: {known} are known")))
         }
     }

@@ -121,7 +121,7 @@ pub struct Run {
     #[serde(default)]
     pub about: String,
     /// The kind: `sysbench`, `tpcc`, `iibench`, `delete-regime`, `sweep`, `matrix`, `engine`,
-    /// `equal-memory`, `growth`, `cluster`, `import`.
+    /// `equal-memory`, `growth`, `cluster`, `search`, `import`.
     pub kind: String,
     /// The laboratory's version; empty for results of others.
     pub tidelab: String,
