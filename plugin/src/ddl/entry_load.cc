@@ -20,7 +20,7 @@ constexpr ulonglong WORD_SORTS_IN_WRITE_BUFFER = 4;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 constexpr ulonglong LEAST_LOADS = 16;
 /* Entries that go to the engine in one call. */
-constexpr size_t ENTRIES_OF_A_WRITE = 32;
+constexpr size_t ENTRIES_OF_A_WRITE = 128;
 /* Entries between two looks at KILL. */
 constexpr ulonglong ENTRIES_BETWEEN_LOOKS = 1024;
 

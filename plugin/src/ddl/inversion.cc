@@ -25,15 +25,37 @@ constexpr size_t PIECE = 16 * 1024;
 constexpr size_t STEP = 256 * 1024;
 constexpr uint32_t NONE = UINT32_MAX;
 
+/* Bytes that are copied at once where a copy of their number would cost a call. */
+constexpr size_t SHORT_COPY = 16;
+/* Bytes of a short word. */
+constexpr size_t MOST_SHORT = 7;
+
 constexpr size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
+
+/* A short word as its bytes, and their number above them; of another the hash, with the highest bit. */
+uint64_t word_of(Slice bytes) {
+  const size_t size = bytes.size;
+  const uchar *at = bytes.data;
+  if (size > MOST_SHORT) return hash_of(bytes, 0) | 1ULL << 63;
+  uint64_t word = uint64_t{size} << 56;
+  if (size >= 4) return word | uint64_t{uint4korr(at)} | uint64_t{uint4korr(at + size - 4)} << 8 * (size - 4);
+  for (size_t i = 0; i < size; i++) word |= uint64_t{at[i]} << 8 * i;
+  return word;
+}
+
+Slice bytes_of(uint64_t word, uchar *to) {
+  const size_t size = word >> 56;
+  for (size_t i = 0; i < size; i++) to[i] = static_cast<uchar>(word >> 8 * i);
+  return {to, size};
+}
 
 }  // namespace
 
-/* Its bytes follow if they are more than 8. */
-struct Inversion::Word {
-  Place term;
-  uint32_t size;
-  uint64_t begin; /* number of its first bytes */
+/* Its bytes follow. */
+struct Inversion::LongWord {
+  uint64_t size;
+
+  Slice bytes() const { return {reinterpret_cast<const uchar *>(this + 1), size}; }
 };
 
 /* Its bytes follow. */
@@ -111,7 +133,7 @@ bool Inversion::grow_words() {
   Slot *grown = at<Slot>(place);
   for (size_t i = 0; i < word_slots_; i++) {
     if (old[i].word == 0) continue;
-    size_t slot = old[i].hash & (slots - 1);
+    size_t slot = mix_hash(old[i].word) & (slots - 1);
     while (grown[slot].word != 0) slot = (slot + 1) & (slots - 1);
     grown[slot] = old[i];
   }
@@ -137,30 +159,48 @@ bool Inversion::grow_terms() {
   return true;
 }
 
-/* *term: 0 where the word is in no index. */
-bool Inversion::find_word(Slice word, Place *term) {
-  const uint32_t hash = static_cast<uint32_t>(hash_of(word, 0));
-  const uint64_t begin = number_of_bytes(word.data, std::min<size_t>(word.size, UNIT));
+/* False: the word is new, and *slot is where it goes. */
+template <class IsIt>
+bool Inversion::find_slot(uint64_t word, IsIt is_it, size_t *slot) {
   const Slot *const slots = at<Slot>(words_);
-  size_t slot = hash & (word_slots_ - 1);
-  for (; slots[slot].word != 0; slot = (slot + 1) & (word_slots_ - 1)) {
-    if (slots[slot].hash != hash) continue;
-    const Word *known = at<Word>(slots[slot].word);
-    if (known->size != word.size || known->begin != begin) continue;
-    if (word.size > UNIT && memcmp(known + 1, word.data, word.size) != 0) continue;
-    *term = known->term;
-    return true;
-  }
-  posting_.clear();
+  size_t at = mix_hash(word) & (word_slots_ - 1);
+  while (slots[at].word != 0 && !(slots[at].word == word && is_it(slots[at])))
+    at = (at + 1) & (word_slots_ - 1);
+  *slot = at;
+  return slots[at].word != 0;
+}
+
+bool Inversion::find_short_word(uint64_t word, Place *term) {
+  size_t slot;
+  uchar bytes[UNIT];
+  const bool is_known = find_slot(
+      word, [](const Slot &) { return true; }, &slot);
+  if (!is_known) return add_new_word(slot, word, bytes_of(word, bytes), term);
+  *term = at<Slot>(words_)[slot].term;
+  return true;
+}
+
+bool Inversion::find_long_word(Slice bytes, uint64_t word, Place *term) {
+  size_t slot;
+  const auto is_it = [&](const Slot &known) { return same_bytes(at<LongWord>(known.bytes)->bytes(), bytes); };
+  if (!find_slot(word, is_it, &slot)) return add_new_word(slot, word, bytes, term);
+  *term = at<Slot>(words_)[slot].term;
+  return true;
+}
+
+bool Inversion::add_new_word(size_t slot, uint64_t word, Slice bytes, Place *term) {
+  term_.clear();
   *term = 0;
-  if (make_term_(word, &posting_) && !find_term(posting_.slice(), term)) return false;
-  const size_t bytes = word.size > UNIT ? word.size : 0;
-  if (!make_room(sizeof(Word) + bytes)) return false;
-  const Place place = take(sizeof(Word) + bytes);
-  Word *fresh = at<Word>(place);
-  *fresh = {*term, static_cast<uint32_t>(word.size), begin};
-  if (bytes != 0) memcpy(fresh + 1, word.data, bytes);
-  at<Slot>(words_)[slot] = {hash, place};
+  if (make_term_(bytes, &term_) && !find_term(term_.slice(), term)) return false;
+  Place place = 0;
+  if (bytes.size > MOST_SHORT) {
+    if (!make_room(sizeof(LongWord) + bytes.size)) return false;
+    place = take(sizeof(LongWord) + bytes.size);
+    LongWord *fresh = at<LongWord>(place);
+    fresh->size = bytes.size;
+    memcpy(fresh + 1, bytes.data, bytes.size);
+  }
+  at<Slot>(words_)[slot] = {word, *term, place};
   return 2 * ++words_used_ < word_slots_ || grow_words();
 }
 
@@ -176,21 +216,38 @@ bool Inversion::find_term(Slice bytes, Place *term) {
   *term = take(sizeof(Term) + bytes.size);
   const Place list = take(LEAST_CHUNK);
   Term *fresh = at<Term>(*term);
-  *fresh = {hash,       static_cast<uint32_t>(bytes.size), stamp_ - 1, 0, 0, 0, list, list, CHUNK_HEAD,
-            LEAST_CHUNK};
+  *fresh = {hash, static_cast<uint32_t>(bytes.size), stamp_, 0, 0, 0, list, list, CHUNK_HEAD, LEAST_CHUNK};
   memcpy(fresh + 1, bytes.data, bytes.size);
   at<Place>(terms_)[slot] = *term;
   return 2 * ++terms_used_ < term_slots_ || grow_terms();
 }
 
-bool Inversion::add_word(Slice word, uint32_t position) {
+/* Short words are looked up at the row's end: their slots are on the way to the processor meanwhile. */
+bool Inversion::add_word(Slice bytes, uint32_t position) {
   if (!has_tables_ && !begin_run()) return false;
-  Place term;
-  if (!find_word(word, &term)) return false;
-  if (term == 0) return true;
   if (!occurrences_.empty() && position < occurrences_.back().position) in_order_ = false;
-  occurrences_.push_back({term, position, NONE});
-  chain(static_cast<uint32_t>(occurrences_.size() - 1));
+  const uint64_t word = word_of(bytes);
+  if (bytes.size <= MOST_SHORT) {
+    __builtin_prefetch(at<Slot>(words_) + (mix_hash(word) & (word_slots_ - 1)));
+    occurrences_.push_back({word, 0, position, NONE});
+    return true;
+  }
+  Place term;
+  if (!find_long_word(bytes, word, &term)) return false;
+  if (term != 0) occurrences_.push_back({0, term, position, NONE});
+  return true;
+}
+
+/* Of the row's short words; those that are in no index go. */
+bool Inversion::find_terms() {
+  size_t kept = 0;
+  for (Occurrence occurrence : occurrences_) {
+    if (occurrence.word != 0 && !find_short_word(occurrence.word, &occurrence.term)) return false;
+    if (occurrence.term == 0) continue;
+    __builtin_prefetch(at<Term>(occurrence.term));
+    occurrences_[kept++] = occurrence;
+  }
+  occurrences_.resize(kept);
   return true;
 }
 
@@ -201,6 +258,7 @@ void Inversion::chain(uint32_t occurrence) {
     term->stamp = stamp_;
     term->first = occurrence;
     distinct_.push_back(occurrences_[occurrence].term);
+    __builtin_prefetch(at<uchar>(term->chunk) + term->used, 1);
   } else {
     occurrences_[term->last].next = occurrence;
   }
@@ -208,34 +266,41 @@ void Inversion::chain(uint32_t occurrence) {
 }
 
 bool Inversion::end_row(Slice row_key, uint64_t expiry) {
-  if (occurrences_.empty()) return true;
-  if (!in_order_) {
+  if (!find_terms()) return false;
+  if (!in_order_)
     std::stable_sort(occurrences_.begin(), occurrences_.end(),
                      [](const Occurrence &a, const Occurrence &b) { return a.position < b.position; });
-    stamp_++;
-    distinct_.clear();
-    for (Occurrence &occurrence : occurrences_) occurrence.next = NONE;
-    for (uint32_t i = 0; i < occurrences_.size(); i++) chain(i);
-  }
+  in_order_ = true;
+  if (occurrences_.empty()) return true;
+  stamp_++;
+  for (uint32_t i = 0; i < occurrences_.size(); i++) chain(i);
   if (!add_row(row_key, expiry, length_class(static_cast<uint32_t>(distinct_.size())))) return false;
-  for (const Place place : distinct_) {
-    posting_.clear();
-    posting_.reserve(POSTING_HEAD);
-    posting_.grow_by(POSTING_HEAD);
-    uint32_t at_occurrence = at<Term>(place)->first, last = 0;
-    for (size_t positions = 0; at_occurrence != NONE && positions < MOST_POSITIONS; positions++) {
-      const Occurrence &occurrence = occurrences_[at_occurrence];
-      posting_.set_end(write_varint(posting_.reserve(MAX_VARINT_SIZE), occurrence.position - last));
-      last = occurrence.position;
-      at_occurrence = occurrence.next;
-    }
-    if (!append_posting(place)) return false;
-  }
+  for (const Place place : distinct_)
+    if (!append_positions(place, at<Term>(place)->first)) return false;
   occurrences_.clear();
   distinct_.clear();
-  in_order_ = true;
-  stamp_++;
   return end_entries();
+}
+
+/* Those of a chain that begins with `occurrence`. */
+bool Inversion::append_positions(Place place, uint32_t occurrence) {
+  if (occurrences_[occurrence].next == NONE) {
+    uchar posting[POSTING_HEAD + MAX_VARINT_SIZE + SHORT_COPY];
+    uchar *const positions = posting + POSTING_HEAD;
+    const uchar *const end = write_varint(positions, occurrences_[occurrence].position);
+    return append_posting(place, positions, static_cast<size_t>(end - positions));
+  }
+  posting_.clear();
+  posting_.reserve(POSTING_HEAD);
+  posting_.grow_by(POSTING_HEAD);
+  uint32_t last = 0;
+  for (size_t positions = 0; occurrence != NONE && positions < MOST_POSITIONS; positions++) {
+    const Occurrence &at = occurrences_[occurrence];
+    posting_.set_end(write_varint(posting_.reserve(MAX_VARINT_SIZE + SHORT_COPY), at.position - last));
+    last = at.position;
+    occurrence = at.next;
+  }
+  return append_posting(place, posting_.data() + POSTING_HEAD, posting_.size() - POSTING_HEAD);
 }
 
 bool Inversion::add_entry(Slice term, Slice row_key, Slice value, uint64_t expiry) {
@@ -247,10 +312,10 @@ bool Inversion::add_entry(Slice term, Slice row_key, Slice value, uint64_t expir
       rows != 0 && same_bytes(reinterpret_cast<Row *>(memory_.at(memory_.places()[0]))->key(), row_key);
   if (!is_known && !add_row(row_key, expiry, value.data[0])) return false;
   posting_.clear();
-  posting_.reserve(POSTING_HEAD);
+  posting_.reserve(POSTING_HEAD + value.size + SHORT_COPY);
   posting_.grow_by(POSTING_HEAD);
   posting_.append(value.data + 1, value.size - 1);
-  return append_posting(place) && end_entries();
+  return append_posting(place, posting_.data() + POSTING_HEAD, value.size - 1) && end_entries();
 }
 
 bool Inversion::add_row(Slice row_key, uint64_t expiry, uchar length) {
@@ -267,26 +332,31 @@ bool Inversion::add_row(Slice row_key, uint64_t expiry, uchar length) {
   return true;
 }
 
-/* Of the last row: posting_ has the positions. */
-bool Inversion::append_posting(Place place) {
-  const size_t positions = posting_.size() - POSTING_HEAD;
-  /* Chunks have a quarter more bytes at most. */
-  if (!make_room(2 * posting_.size() + MOST_CHUNK)) return false;
+/* Of the last row. Before the positions there are POSTING_HEAD bytes for its head, and as many as SHORT_COPY
+   can be read after them. */
+bool Inversion::append_posting(Place place, uchar *positions, size_t size) {
+  /* Chunks have a third more bytes at most, but for the last one. */
+  if (!make_room(2 * (POSTING_HEAD + size) + MOST_CHUNK)) return false;
   Term *term = at<Term>(place);
   const uint32_t row = static_cast<uint32_t>(memory_.count());
   uchar head[POSTING_HEAD];
-  uchar *const end = write_varint(write_varint(head, row - term->row), positions);
+  uchar *const end = write_varint(write_varint(head, row - term->row), size);
   const size_t head_size = static_cast<size_t>(end - head);
-  uchar *const begin = posting_.data() + POSTING_HEAD - head_size;
+  uchar *const begin = positions - head_size;
   memcpy(begin, head, head_size);
-  append(term, begin, head_size + positions);
+  append(term, begin, head_size + size);
   term->row = row;
-  size_ += entry_size_ + term->size + positions;
+  size_ += entry_size_ + term->size + size;
   return true;
 }
 
-/* There is room. */
+/* There is room, and as many bytes as SHORT_COPY can be read. */
 void Inversion::append(Term *term, const uchar *bytes, size_t size) {
+  if (size <= SHORT_COPY && term->chunk_size - term->used >= static_cast<int>(SHORT_COPY)) {
+    memcpy(at<uchar>(term->chunk) + term->used, bytes, SHORT_COPY);
+    term->used = static_cast<uint16_t>(term->used + size);
+    return;
+  }
   for (;;) {
     uchar *const chunk = at<uchar>(term->chunk);
     const size_t part = std::min<size_t>(size, term->chunk_size - term->used);
@@ -406,15 +476,25 @@ void Inversion::write_entry() {
   size_t positions = read_number();
   const Row *row = reinterpret_cast<const Row *>(memory_.at(memory_.place_of(list_.row - 1)));
   const Slice key = row->key();
-  uchar *to = entries_.reserve(2 * MAX_VARINT_SIZE + sizeof(uint64_t) + key.size + 1 + positions);
+  uchar *to = entries_.reserve(2 * MAX_VARINT_SIZE + 3 * UNIT + key.size + positions);
   to = write_varint(to, 2 * ulonglong{row->key_size} + row->has_expiry);
   if (row->has_expiry) {
     memcpy(to, row->end(), sizeof(uint64_t));
     to += sizeof(uint64_t);
   }
-  memcpy(to, key.data, key.size);
+  /* Rows take whole units. */
+  if (key.size <= UNIT)
+    memcpy(to, key.data, UNIT);
+  else
+    memcpy(to, key.data, key.size);
   to = write_varint(to + key.size, 1 + positions);
   *to++ = row->length;
+  if (positions <= UNIT && static_cast<size_t>(list_.end - list_.at) >= UNIT) {
+    memcpy(to, list_.at, UNIT);
+    to += positions;
+    list_.at += positions;
+    positions = 0;
+  }
   while (positions != 0) {
     if (list_.at == list_.end) next_chunk();
     const size_t part = std::min(positions, static_cast<size_t>(list_.end - list_.at));

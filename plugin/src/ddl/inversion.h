@@ -57,14 +57,16 @@ class Inversion {
   /* In memory, in units of 8 bytes; 0: none. */
   using Place = uint32_t;
 
-  struct Word;
+  struct LongWord;
   struct Term;
   struct Row;
   struct Slot {
-    uint32_t hash;
-    Place word;
+    uint64_t word; /* see word_of(); 0: free */
+    Place term;    /* 0: the word is in no index */
+    Place bytes;   /* of a long word */
   };
   struct Occurrence {
+    uint64_t word; /* a short one; 0: the term is known */
     Place term;
     uint32_t position;
     uint32_t next; /* of the term in the row */
@@ -91,14 +93,20 @@ class Inversion {
   bool end_entries();
   bool spill();
 
-  bool find_word(Slice word, Place *term);
+  template <class IsIt>
+  bool find_slot(uint64_t word, IsIt is_it, size_t *slot);
+  bool find_short_word(uint64_t word, Place *term);
+  bool find_long_word(Slice bytes, uint64_t word, Place *term);
+  bool add_new_word(size_t slot, uint64_t word, Slice bytes, Place *term);
   bool find_term(Slice bytes, Place *term);
   bool grow_words();
   bool grow_terms();
 
+  bool find_terms();
   void chain(uint32_t occurrence);
   bool add_row(Slice row_key, uint64_t expiry, uchar length);
-  bool append_posting(Place place);
+  bool append_positions(Place place, uint32_t occurrence);
+  bool append_posting(Place place, uchar *positions, size_t size);
   void append(Term *term, const uchar *bytes, size_t size);
 
   void sort_terms();
@@ -126,6 +134,7 @@ class Inversion {
   uint32_t stamp_ = 0;
   size_t entry_size_ = 0; /* of an entry but for its term and positions */
   ByteBuffer posting_;    /* room for a head, then the positions */
+  ByteBuffer term_;
 
   std::vector<SortedTerm> sorted_;
   size_t read_ = 0; /* of these */
