@@ -60,9 +60,11 @@ print-sources:
 # Alone: what it needs of a server stands in the test, and the server's other symbols are never called.
 test-sort:
 	@mkdir -p $(OBJECTS_DIR)
-	@$(COMPILE) -o $(OBJECTS_DIR)/merge_sort_test plugin/test/merge_sort_test.cc plugin/src/ddl/merge_sort.cc \
-	  plugin/src/ddl/sort_memory.cc -Wl,--unresolved-symbols=ignore-all
-	@$(OBJECTS_DIR)/merge_sort_test
+	@for sort in merge_sort inversion; do \
+	  $(COMPILE) -o $(OBJECTS_DIR)/$${sort}_test plugin/test/$${sort}_test.cc plugin/src/ddl/$$sort.cc \
+	    plugin/src/ddl/sorted_runs.cc plugin/src/ddl/sort_memory.cc -Wl,--unresolved-symbols=ignore-all && \
+	  $(OBJECTS_DIR)/$${sort}_test $(SEED) || exit 1; \
+	done
 
 # Alone, too. SEED: of the random changes.
 test-index-kind:

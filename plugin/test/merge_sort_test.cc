@@ -2,60 +2,22 @@
   The sort of an index that is being built, without a server: `make test-sort`. Its memory is so small that
   runs are merged after a few entries, which takes a gigabyte of them on a server.
 
-  What the sort needs of the server is here; nothing else of it is called.
+  Nothing of a server is called but sort_server.h.
 */
 #include "ddl/merge_sort.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "key/sql_headers.h"
-#include "mysqld.h"
+#include "sort_server.h"
 
 using namespace tidesdb;
-
-MY_TMPDIR mysql_tmpdir_list;
-static int64_t sort_memory;
-static bool disk_is_full;
-
-extern "C" {
-char *my_tmpdir(MY_TMPDIR *) { return const_cast<char *>("/tmp"); }
-void tidesdb_count_sort_memory(tidesdb_db *, int64_t bytes) { sort_memory += bytes; }
-void *my_malloc(PSI_memory_key, size_t size, myf) { return malloc(size); }
-void *my_realloc(PSI_memory_key, void *old, size_t size, myf) { return realloc(old, size); }
-void my_free(void *data) { free(data); }
-File create_temp_file(char *to, const char *, const char *, int, myf) {
-  strcpy(to, "/tmp/merge_sort_test-XXXXXX");
-  const File file = mkstemp(to);
-  unlink(to);
-  return file;
-}
-int my_close(File file, myf) { return close(file); }
-size_t my_pwrite(File file, const uchar *from, size_t size, my_off_t at, myf) {
-  return disk_is_full || pwrite(file, from, size, static_cast<off_t>(at)) != static_cast<ssize_t>(size);
-}
-size_t my_pread(File file, uchar *to, size_t size, my_off_t at, myf) {
-  return pread(file, to, size, static_cast<off_t>(at)) != static_cast<ssize_t>(size);
-}
-}
 
 namespace {
 
 /* Entries in memory before a run is made of them. */
 constexpr size_t MEMORY = 4096;
-
-#define CHECK(what)                                                      \
-  do {                                                                   \
-    if (!(what)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-      exit(1);                                                           \
-    }                                                                    \
-  } while (false)
 
 std::string key_of(size_t n) {
   char key[32];
@@ -89,27 +51,6 @@ void entries_come_back_in_order(size_t count) {
     for (size_t n = 0; n < count; n++) {
       keys.push_back(key_of(n));
       CHECK(add(&sort, keys.back()));
-    }
-    check_order(&sort, std::move(keys));
-  }
-  CHECK(sort_memory == 0);
-}
-
-/* Words of rows: a word of 1 to 9 letters and its end, then the row. In every third sort some rows come too
-   early, and in some of the others entries come without a group. */
-void groups_come_back_in_order(size_t count) {
-  for (size_t kind = 0; kind < 4; kind++) {
-    MergeSort sort(nullptr, MEMORY, [] { return false; });
-    std::vector<std::string> keys;
-    for (size_t n = 0; n < count; n++) {
-      std::string key = std::string(1 + n * 7 % 9, static_cast<char>('a' + n * n % 13)) + '!';
-      const size_t group = kind == 2 && n % 500 == 77 ? 0 : key.size();
-      char row[32];
-      snprintf(row, sizeof row, "%08zu", kind == 1 && n % 1000 == 500 ? n - 400 : n);
-      key += row;
-      keys.push_back(key);
-      const Slice slice = slice_of(key);
-      CHECK(sort.add(slice, slice, kind == 3 ? 0 : group));
     }
     check_order(&sort, std::move(keys));
   }
@@ -162,7 +103,6 @@ void a_full_disk_ends_it() {
 
 int main() {
   for (const size_t count : {0, 1, 100, 1000, 20000, 300000}) entries_come_back_in_order(count);
-  for (const size_t count : {1, 100, 1000, 20000}) groups_come_back_in_order(count);
   a_kill_ends_a_merge();
   a_full_disk_ends_it();
   puts("the sort is in order");

@@ -12,7 +12,7 @@ use tidesdb::internal::types::Pieces;
 use tidesdb::Error;
 
 use crate::error::{fail, guard, guard_shared, OK};
-use crate::handles::DbHandle;
+use crate::handles::{check_store, DbHandle};
 use crate::txn::{change_of, needs_old_value, pieces_after_first, OpC};
 use crate::{answer, given, null};
 
@@ -62,9 +62,17 @@ pub unsafe extern "C" fn tidesdb_ingest_add(
         let (handle, first) = unsafe { (given(ingest)?, given(ops)?) };
         // SAFETY: as above; the first of them is there, and nobody else uses the load now.
         let (load, ops) = unsafe { (&mut *handle.inner.get(), std::slice::from_raw_parts(first, count)) };
-        for (index, op) in ops.iter().enumerate() {
+        let mut index = 0;
+        while index < ops.len() {
             // SAFETY: as above.
-            if let Err(error) = unsafe { add(handle, load, op) } {
+            let (count, mut added) = unsafe { add_plain(handle, load, &ops[index..]) };
+            index += count;
+            if added.is_ok() && index < ops.len() {
+                // SAFETY: as above.
+                added = unsafe { add(handle, load, &ops[index]) };
+                index += usize::from(added.is_ok());
+            }
+            if let Err(error) = added {
                 if !failed.is_null() {
                     // SAFETY: as above.
                     unsafe { failed.write(index) };
@@ -74,6 +82,31 @@ pub unsafe extern "C" fn tidesdb_ingest_add(
         }
         Ok(OK)
     })
+}
+
+/// The first rows of `ops` that have one family, a value in one piece, and no expiry. Returns how many are in the load.
+///
+/// # Safety
+/// As for the crate.
+unsafe fn add_plain(handle: &IngestHandle, load: &mut Ingest, ops: &[OpC]) -> (usize, Result<(), Error>) {
+    let Some(first) = ops.first() else { return (0, Ok(())) };
+    let is_plain = |op: &&OpC| {
+        op.family == first.family && op.kind == 1 && op.flags == 0 && op.first_size == 0 && op.expiry == 0
+    };
+    if !is_plain(&first) {
+        return (0, Ok(()));
+    }
+    // SAFETY: the caller's contract.
+    let family = match unsafe { given(first.family) } {
+        Ok(family) => family,
+        Err(error) => return (0, Err(error)),
+    };
+    if let Err(error) = check_store(&handle.db, family) {
+        return (0, Err(error));
+    }
+    // SAFETY: as above.
+    let entries = ops.iter().take_while(is_plain).map(|op| unsafe { (op.key.bytes(), op.value.bytes()) });
+    load.add_ascending(&family.family, entries)
 }
 
 /// # Safety

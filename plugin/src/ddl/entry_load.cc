@@ -20,7 +20,7 @@ constexpr ulonglong WORD_SORTS_IN_WRITE_BUFFER = 4;
 constexpr ulonglong LEAST_SORT_MEMORY = 1024 * 1024;
 constexpr ulonglong LEAST_LOADS = 16;
 /* Entries that go to the engine in one call. */
-constexpr size_t ENTRIES_OF_A_WRITE = 32;
+constexpr size_t ENTRIES_OF_A_WRITE = 128;
 /* Entries between two looks at KILL. */
 constexpr ulonglong ENTRIES_BETWEEN_LOOKS = 1024;
 
@@ -43,19 +43,26 @@ uint64_t cut_expiry(Slice *value) {
   return expiry;
 }
 
+}  // namespace
+
 /* Sorted entries on their way to the engine, some in one call. The last one waits, and can be taken back. */
-class Writes {
+class EntryLoad::Writes {
  public:
   Writes(THD *thd, tidesdb_family *family, bool few, Ingest *tables)
       : thd_(thd), family_(family), few_(few), tables_(tables) {}
 
   /* All return the engine's status. */
   int begin() { return few_ ? chunks_.begin(thd_) : TIDESDB_OK; }
-  int add(Slice key, Slice value, uint64_t expiry) {
+  int add(Slice key, Slice value, uint64_t expiry) { return add(key, {nullptr, 0}, value, expiry); }
+  /* The key is in two pieces. */
+  int add(Slice key, Slice rest, Slice value, uint64_t expiry) {
     const int status = sizes_.size() == ENTRIES_OF_A_WRITE ? write() : TIDESDB_OK;
-    bytes_.append(key);
-    bytes_.append(value);
-    sizes_.push_back({key.size, value.size, expiry});
+    uchar *to = bytes_.reserve(key.size + rest.size + value.size);
+    memcpy(to, key.data, key.size);
+    if (rest.size != 0) memcpy(to + key.size, rest.data, rest.size);
+    if (value.size != 0) memcpy(to + key.size + rest.size, value.data, value.size);
+    bytes_.grow_by(key.size + rest.size + value.size);
+    sizes_.push_back({key.size + rest.size, value.size, expiry});
     return status;
   }
   void take_last_back() {
@@ -97,29 +104,71 @@ class Writes {
   std::vector<tidesdb_op> ops_;
 };
 
-}  // namespace
-
 size_t most_entry_loads() {
   return std::max(LEAST_LOADS, sysvars::write_buffer_size() / SORTS_IN_WRITE_BUFFER / LEAST_SORT_MEMORY);
 }
 
 EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
-    : kind_(kind), owner_(std::move(owner)), sort_(plugin.db, sort_memory(kind, loads), owner_.killed) {}
+    : kind_(kind), owner_(std::move(owner)), sort_(plugin.db, sort_memory(kind, loads), owner_.killed) {
+  const FullTextKind *words = kind.full_text();
+  if (!words) return;
+  const auto make_term = [words](Slice word, ByteBuffer *to) { return words->append_kept(word, to); };
+  inversion_.reset(new Inversion(plugin.db, sort_memory(kind, loads), owner_.killed, make_term));
+}
+
+int EntryLoad::add_row(const uchar *record, Slice primary_key, uint64_t expiry) {
+  if (!inversion_) {
+    kind_.entries(record, primary_key, &entries_);
+    for (const EntrySet::Entry &entry : entries_)
+      if (const int error = add(entry.key.slice(), entry.value.slice(), expiry)) return error;
+    return 0;
+  }
+  bool added = true;
+  kind_.full_text()->for_each_word(
+      record, [&](Slice word, uint32_t position) { added = added && inversion_->add_word(word, position); });
+  return added && inversion_->end_row(primary_key, expiry) ? 0 : sort_failed();
+}
 
 int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
+  if (inversion_) {
+    Slice term, row_key;
+    if (!kind_.full_text()->terms().split(key, &term, &row_key)) return HA_ERR_CRASHED;
+    return inversion_->add_entry(term, row_key, value, expiry) ? 0 : sort_failed();
+  }
   value_.assign(value);
   append_expiry(expiry, &value_);
-  Slice term{nullptr, 0}, row;
-  if (const FullTextKind *words = kind_.full_text(); words && !words->terms().split(key, &term, &row))
-    term.size = 0;
-  return sort_.add(key, value_.slice(), term.size) ? 0 : sort_failed();
+  return sort_.add(key, value_.slice()) ? 0 : sort_failed();
 }
 
 int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {
-  const bool few = sort_.size() < least_of_tables();
-  if (!sort_.begin_reading()) return sort_failed();
+  const bool few = (inversion_ ? inversion_->size() : sort_.size()) < least_of_tables();
+  if (!(inversion_ ? inversion_->begin_reading() : sort_.begin_reading())) return sort_failed();
   Writes writes(thd, family, few, tables);
-  int status = writes.begin();
+  const int status = writes.begin();
+  if (status != TIDESDB_OK) return owner_.failed(status);
+  return inversion_ ? write_inverted(&writes) : write_sorted(&writes);
+}
+
+int EntryLoad::write_inverted(Writes *writes) {
+  int status = TIDESDB_OK;
+  while (status == TIDESDB_OK) {
+    Slice term, entries;
+    bool found;
+    if (owner_.killed()) return HA_ERR_ABORTED_BY_USER;
+    if (!inversion_->next(&term, &entries, &found)) return sort_failed();
+    if (!found) break;
+    const bool whole = Inversion::for_each(entries, [&](Slice row_key, Slice value, uint64_t expiry) {
+      status = writes->add(term, row_key, value, expiry);
+      return status == TIDESDB_OK;
+    });
+    if (!whole) return HA_ERR_CRASHED;
+  }
+  if (status == TIDESDB_OK) status = writes->end();
+  return status == TIDESDB_OK ? 0 : owner_.failed(status);
+}
+
+int EntryLoad::write_sorted(Writes *writes) {
+  int status = TIDESDB_OK;
   const bool unique = kind_.is_unique();
   ByteBuffer previous;
   /* Rows that have expired, but not for everybody, are in nobody's way. */
@@ -137,14 +186,14 @@ int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {
         if (has_expired(expiry, now)) continue;
         /* The later of two entries counts. */
         if (!has_expired(previous_expiry, now)) return owner_.duplicate(key, value);
-        writes.take_last_back();
+        writes->take_last_back();
       }
       previous.assign(key);
       previous_expiry = expiry;
     }
-    status = writes.add(key, value, expiry);
+    status = writes->add(key, value, expiry);
   }
-  if (status == TIDESDB_OK) status = writes.end();
+  if (status == TIDESDB_OK) status = writes->end();
   return status == TIDESDB_OK ? 0 : owner_.failed(status);
 }
 

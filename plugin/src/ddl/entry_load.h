@@ -1,13 +1,16 @@
 /*
-  The entries of one index, for rows in any order: sorted (ddl/merge_sort.h), then written in the order of
-  their keys. Many become finished tables at once, past log and memtable (tidesdb_ingest_begin()); few go
-  through the log, in chunks.
+  The entries of one index, for rows in the order of their keys: sorted (ddl/merge_sort.h, or ddl/inversion.h
+  for a full text index), then written in the order of their keys. Many become finished tables at once, past
+  log and memtable (tidesdb_ingest_begin()); few go through the log, in chunks.
 */
 #ifndef TIDESDB_DDL_ENTRY_LOAD_H
 #define TIDESDB_DDL_ENTRY_LOAD_H
 
 #include <functional>
 
+#include <memory>
+
+#include "ddl/inversion.h"
 #include "ddl/merge_sort.h"
 #include "key/index_kind.h"
 #include "key/sql_headers.h"
@@ -33,19 +36,28 @@ class EntryLoad {
   EntryLoad(const EntryLoad &) = delete;
   EntryLoad &operator=(const EntryLoad &) = delete;
 
-  /* Both return 0 or an error for the server; the client may have been told more. */
+  /* All return 0 or an error for the server; the client may have been told more. */
 
-  /* `expiry`: the second in which the entry's row expires; 0: it does not. */
+  /* The entries of a row. The record has the values of the index's virtual columns. `expiry`: the second in
+     which the row expires; 0: it does not. */
+  int add_row(const uchar *record, Slice primary_key, uint64_t expiry);
+  /* One of its entries, in place of that. */
   int add(Slice key, Slice value, uint64_t expiry);
-  /* After the last add(): once. The entries are there when `tables` is finished. */
+  /* After the last of them: once. The entries are there when `tables` is finished. */
   int write(THD *thd, tidesdb_family *family, Ingest *tables);
 
  private:
+  class Writes;
+
   int sort_failed() const { return owner_.killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
+  int write_sorted(Writes *writes);
+  int write_inverted(Writes *writes);
 
   const IndexKind &kind_;
   const Owner owner_;
   MergeSort sort_;
+  std::unique_ptr<Inversion> inversion_; /* of a full text index, in place of the sort */
+  EntrySet entries_;
   ByteBuffer value_;
 };
 

@@ -160,7 +160,6 @@ int IndexBuild::read_rows() {
   memset(&first, 0, sizeof(first));
   first.where = TIDESDB_SEEK_FIRST;
   first.mode = TIDESDB_READ_SNAPSHOT | (first_parts_ ? TIDESDB_READ_FIRST_PART : 0);
-  EntrySet entries;
   ulonglong rows = 0;
   for (status = tidesdb_cursor_seek(cursor.get(), view_->txn(), &first); status == TIDESDB_OK;
        status = tidesdb_cursor_next(cursor.get())) {
@@ -172,23 +171,22 @@ int IndexBuild::read_rows() {
     const Slice primary_key{row.key, row.key_size};
     const Slice value{row.value, row.value_size};
     if (!reader_->read(primary_key, value, altered_->record[0], first_parts_)) return undecodable_row(value);
-    for (size_t i = 0; i < plan_.added.size(); i++) {
-      make_entries(i, primary_key, &entries);
-      for (const EntrySet::Entry &entry : entries)
-        if (const int error = loads_[i]->add(entry.key.slice(), entry.value.slice(), row.expiry))
-          return error;
-    }
+    for (size_t i = 0; i < plan_.added.size(); i++)
+      if (const int error = loads_[i]->add_row(record_for(i), primary_key, row.expiry)) return error;
   }
   /* An expression may have ended with NULL because of that. */
   if (virtual_columns_.has_any() && killed()) return HA_ERR_ABORTED_BY_USER;
   return status == TIDESDB_NOT_FOUND ? 0 : fail(status);
 }
 
-void IndexBuild::make_entries(size_t place, Slice primary_key, EntrySet *entries) {
+const uchar *IndexBuild::record_for(size_t place) {
   const uint number = plan_.added[place].key;
-  const uchar *row = altered_->record[0];
-  if (virtual_columns_.index_has_any(number)) row = virtual_columns_.row_with(number, row);
-  kinds_[place]->entries(row, primary_key, entries);
+  const uchar *record = altered_->record[0];
+  return virtual_columns_.index_has_any(number) ? virtual_columns_.row_with(number, record) : record;
+}
+
+void IndexBuild::make_entries(size_t place, Slice primary_key, EntrySet *entries) {
+  kinds_[place]->entries(record_for(place), primary_key, entries);
 }
 
 int IndexBuild::write_entries(size_t index, Ingest *tables) {

@@ -73,6 +73,8 @@ class IndexBuild {
   int make_families(const HA_CREATE_INFO *info, bool with_log);
   int choose_columns();
   int read_rows();
+  /* altered_'s record with the virtual columns of the index at this place of plan_.added. */
+  const uchar *record_for(size_t place);
   /* Sets `entries` to those of altered_'s record, which holds this row, in the index at this place of
      plan_.added. */
   void make_entries(size_t place, Slice primary_key, EntrySet *entries);

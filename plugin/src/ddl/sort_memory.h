@@ -1,5 +1,6 @@
 /*
-  Memory of a sort: entries from its front, their places from its end.
+  Memory of a sort: entries from its front, their places from its end. Bytes that have no such place stand
+  among the entries.
 
   It is a mapping of its own, whose pages come with their first use. The server's malloc would keep what a
   sort gives back: the more, the larger the piece.
@@ -21,9 +22,12 @@ class SortMemory {
   /* Makes it as large as this, which loses the content; false: the kernel has no memory, and the client has
      been told. */
   bool make(size_t capacity);
+  /* Makes it larger, and keeps the content. */
+  bool grow(size_t capacity);
   void release();
   void clear() { used_ = count_ = 0; }
 
+  size_t capacity() const { return capacity_; }
   size_t count() const { return count_; }
   /* Bytes of the entries and their places. */
   size_t taken() const { return used_ + count_ * sizeof(size_t); }
@@ -37,9 +41,16 @@ class SortMemory {
     used_ += bytes;
     return entry;
   }
-  /* Where the entries begin, as many as there are. */
+  /* Bytes without such a place, for which there is room: where they begin. */
+  size_t take(size_t bytes) {
+    used_ += bytes;
+    return used_ - bytes;
+  }
+  /* Where the entries begin, as many as there are: the last one first. */
   size_t *places() { return reinterpret_cast<size_t *>(data_ + capacity_) - count_; }
+  size_t place_of(size_t entry) { return places()[count_ - 1 - entry]; }
   const uchar *at(size_t place) const { return data_ + place; }
+  uchar *at(size_t place) { return data_ + place; }
 
  private:
   uchar *data_ = nullptr;

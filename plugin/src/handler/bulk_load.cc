@@ -120,11 +120,9 @@ int BulkLoad::write_in_order(const uchar *record) {
   if (status != TIDESDB_OK) return handler.fail(status);
   for (uint i = 0; i < entries_.size(); i++) {
     if (!entries_[i]) continue;
-    EntrySet &entries = handler.writer_.entries[i].after;
-    handler.make_entries(i, record, handler.writer_.new_primary.slice(), &entries);
-    for (const EntrySet::Entry &entry : entries)
-      if (const int error = entries_[i]->add(entry.key.slice(), entry.value.slice(), handler.writer_.expiry))
-        return error;
+    if (const int error = entries_[i]->add_row(handler.row_of_index(i, record),
+                                               handler.writer_.new_primary.slice(), handler.writer_.expiry))
+      return error;
   }
   return handler.entries_may_be_cut_short() ? HA_ERR_ABORTED_BY_USER : 0;
 }

@@ -8,9 +8,6 @@ namespace tidesdb {
 
 namespace {
 
-/* Between the words of two columns: no phrase goes from one into the next. */
-constexpr uint32_t COLUMN_GAP = 1 << 16;
-
 /* Kept between statements. */
 constexpr size_t MOST_KEPT_BYTES = 16384;
 constexpr size_t MOST_KEPT_OCCURRENCES = 1024;
@@ -46,15 +43,13 @@ bool FullTextKind::append_kept(Slice word, ByteBuffer *to) const {
   return false;
 }
 
-void FullTextKind::add_words(Slice text, uint32_t *position) const {
-  const auto make_term = [this](Slice word, ByteBuffer *to) { append_kept(word, to); };
-  *position = rules_.for_each(text, *position, [&](const WordRules::Word &word) {
-    if (!rules_.has_length(word.characters)) return;
-    const Slice term = cache_.term_of(word.text, make_term);
-    if (term.size == 0) return;
-    occurrences_.push_back({key_head(term), bytes_.size(), static_cast<uint32_t>(term.size), word.position});
-    bytes_.append(term);
-  });
+bool FullTextKind::read_text(Field *column, const uchar *record, String *buffer, Slice *text) const {
+  const my_ptrdiff_t offset = record - table_->record[0];
+  column->move_field_offset(offset);
+  const String *value = column->is_null() ? nullptr : column->val_str(buffer, buffer);
+  column->move_field_offset(-offset);
+  if (value) *text = {reinterpret_cast<const uchar *>(value->ptr()), value->length()};
+  return value != nullptr;
 }
 
 void FullTextKind::release() const {
@@ -66,18 +61,13 @@ void FullTextKind::release() const {
 void FullTextKind::add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const {
   bytes_.clear();
   occurrences_.clear();
-  uint32_t position = 0;
-  const my_ptrdiff_t offset = record - table_->record[0];
-  for (Field *column : columns_) {
-    column->move_field_offset(offset);
-    if (!column->is_null()) {
-      String buffer;
-      if (const String *text = column->val_str(&buffer, &buffer))
-        add_words({reinterpret_cast<const uchar *>(text->ptr()), text->length()}, &position);
-    }
-    column->move_field_offset(-offset);
-    position += COLUMN_GAP;
-  }
+  const auto make_term = [this](Slice word, ByteBuffer *to) { append_kept(word, to); };
+  for_each_word(record, [&](Slice word, uint32_t position) {
+    const Slice term = cache_.term_of(word, make_term);
+    if (term.size == 0) return;
+    occurrences_.push_back({key_head(term), bytes_.size(), static_cast<uint32_t>(term.size), position});
+    bytes_.append(term);
+  });
   const auto term_of = [this](const Occurrence &at) { return Slice{bytes_.data() + at.begin, at.size}; };
   std::sort(occurrences_.begin(), occurrences_.end(), [&](const Occurrence &a, const Occurrence &b) {
     if (a.head != b.head) return a.head < b.head;

@@ -33,12 +33,19 @@ class FullTextKind final : public IndexKind {
   bool append_term(const WordRules::Word &word, ByteBuffer *to) const {
     return rules_.has_length(word.characters) && append_kept(word.text, to);
   }
+  /* The same of a word whose length fits. */
+  bool append_kept(Slice word, ByteBuffer *to) const;
+  /* Calls take(word, position) for each word of the row whose length fits. */
+  template <class Take>
+  void for_each_word(const uchar *record, Take take) const;
 
  private:
   void add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const override;
-  void add_words(Slice text, uint32_t *position) const;
-  /* Of a word whose length fits. */
-  bool append_kept(Slice word, ByteBuffer *to) const;
+  /* False: the row has none there. */
+  bool read_text(Field *column, const uchar *record, String *buffer, Slice *text) const;
+
+  /* Between the words of two columns: no phrase goes from one into the next. */
+  static constexpr uint32_t COLUMN_GAP = 1 << 16;
 
   struct Occurrence {
     uint64_t head; /* of the term: its first bytes, in the order of terms */
@@ -58,6 +65,20 @@ class FullTextKind final : public IndexKind {
   mutable ByteBuffer bytes_; /* terms of the row's words */
   mutable std::vector<Occurrence> occurrences_;
 };
+
+template <class Take>
+void FullTextKind::for_each_word(const uchar *record, Take take) const {
+  uint32_t position = 0;
+  for (Field *column : columns_) {
+    String buffer;
+    Slice text;
+    if (read_text(column, record, &buffer, &text))
+      position = rules_.for_each(text, position, [&](const WordRules::Word &word) {
+        if (rules_.has_length(word.characters)) take(word.text, word.position);
+      });
+    position += COLUMN_GAP;
+  }
+}
 
 }  // namespace tidesdb
 #endif

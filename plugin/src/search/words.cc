@@ -1,6 +1,7 @@
 #include "search/words.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tidesdb {
 
@@ -18,9 +19,15 @@ WordRules::WordRules(CHARSET_INFO *charset, const FullTextSettings &settings)
     blend_.push_back(character);
     at += size;
   }
+  if (charset->mbminlen > 1) return;
+  for (uchar byte = 0; byte < std::size(kinds_); byte++) {
+    size_t size;
+    kinds_[byte] = look_up(&byte, &byte + 1, &size);
+  }
+  known_ = std::size(kinds_);
 }
 
-WordRules::Kind WordRules::kind_of(const uchar *at, const uchar *end, size_t *size) const {
+WordRules::Kind WordRules::look_up(const uchar *at, const uchar *end, size_t *size) const {
   int type = 0;
   const int bytes = charset_->cset->ctype(charset_, &type, at, end);
   *size = bytes > 0   ? static_cast<size_t>(bytes)

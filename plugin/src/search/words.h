@@ -67,12 +67,20 @@ class WordRules {
 
   enum class Kind : uchar { OTHER, BLEND, WORD };
   /* Of the character at `at`; *size: its bytes. Bytes that are no character are OTHER. */
-  Kind kind_of(const uchar *at, const uchar *end, size_t *size) const;
+  Kind kind_of(const uchar *at, const uchar *end, size_t *size) const {
+    if (*at >= known_) return look_up(at, end, size);
+    *size = 1;
+    return kinds_[*at];
+  }
 
  private:
+  Kind look_up(const uchar *at, const uchar *end, size_t *size) const;
+
   CHARSET_INFO *charset_;
   size_t least_characters_, most_characters_;
   std::vector<my_wc_t> blend_;
+  uchar known_ = 0; /* bytes below this are characters of a known kind */
+  Kind kinds_[0x80];
 };
 
 }  // namespace tidesdb
