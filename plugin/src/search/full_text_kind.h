@@ -39,6 +39,7 @@ class FullTextKind final : public IndexKind {
   void add_words(Slice text, uint32_t *position) const;
   /* Of a word whose length fits. */
   bool append_kept(Slice word, ByteBuffer *to) const;
+  bool has_stopword(Slice ngram) const;
 
   struct Occurrence {
     uint64_t head; /* of the term: its first bytes, in the order of terms */
@@ -55,6 +56,7 @@ class FullTextKind final : public IndexKind {
   TermCodec codec_;
   StopwordTerms stopwords_;
   mutable TermCache cache_;
+  mutable ByteBuffer part_;  /* term of a part of an ngram */
   mutable ByteBuffer bytes_; /* terms of the row's words */
   mutable std::vector<Occurrence> occurrences_;
 };
