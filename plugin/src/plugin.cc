@@ -18,6 +18,8 @@
 #include "ddl/tables.h"
 #include "foreign/registry.h"
 #include "i_s/tables.h"
+#include "search/ngram_parser.h"
+#include "search/settings.h"
 #include "server.h"
 #include "status.h"
 #include "status_text.h"
@@ -168,6 +170,19 @@ maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
                               tidesdb::sysvars::variables,
                               "0.1.0",
                               MariaDB_PLUGIN_MATURITY_GAMMA},
+    {MYSQL_FTPARSER_PLUGIN,
+     &tidesdb::full_text::ngram_parser,
+     tidesdb::NGRAM_PARSER,
+     "The TidesDB developers",
+     "Parser of FULLTEXT indexes: all parts of so many characters, for languages without spaces",
+     PLUGIN_LICENSE_GPL,
+     nullptr,
+     nullptr,
+     0x0001,
+     nullptr,
+     tidesdb::full_text::ngram_variables,
+     "0.1.0",
+     MariaDB_PLUGIN_MATURITY_STABLE},
     INFORMATION_TABLE("TIDESDB_COLUMN_FAMILIES", init_column_families,
                       "Tables and indexes of TidesDB: shape, size, options"),
     INFORMATION_TABLE("TIDESDB_SSTABLES", init_sstables, "Segments of TidesDB's table files"),

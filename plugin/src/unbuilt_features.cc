@@ -19,7 +19,7 @@ namespace unbuilt {
 namespace {
 
 constexpr char OBJECT_STORE[] = "the object store", REPLICA_MODE[] = "replica mode",
-               ENCRYPTION[] = "encryption", STOPWORD_TABLES[] = "tables of stopwords";
+               ENCRYPTION[] = "encryption";
 
 const char *backend_names[] = {"LOCAL", "S3", "FS", NullS};
 TYPELIB backend_type = CREATE_TYPELIB_FOR(backend_names);
@@ -35,7 +35,6 @@ my_bool opt_wal_sync_on_commit, opt_cache_on_read, opt_cache_on_write, opt_sync_
     opt_replicate_wal;
 my_bool opt_replica_mode, opt_replica_replay_wal, opt_promote_primary;
 ulonglong opt_replica_sync_interval;
-char *opt_ft_stopword_table;
 
 /* A global variable as the server's header lays it out: the place of its value, then its default. */
 template <class Value>
@@ -69,15 +68,6 @@ int check_bool(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *va
   return wanted == as<my_bool>(variable).standard ? 0 : refuse_set(name_of(variable), FEATURE);
 }
 
-template <const char *FEATURE>
-int check_text(THD *, st_mysql_sys_var *variable, void *save, st_mysql_value *value) {
-  char buffer[8];
-  int length = sizeof(buffer);
-  const char *wanted = value->val_str(value, buffer, &length);
-  *static_cast<const char **>(save) = "";
-  return !wanted || length == 0 ? 0 : refuse_set(name_of(variable), FEATURE);
-}
-
 template <bool STANDARD>
 int check_session_bool(const char *name, void *save, st_mysql_value *value) {
   my_bool wanted;
@@ -93,7 +83,6 @@ int check_session_bool(const char *name, void *save, st_mysql_value *value) {
 #define AT_START_TEXT (AT_START | PLUGIN_VAR_MEMALLOC)
 #define NO_OBJECT_STORE "Only the default: this build has no object store"
 #define NO_REPLICA_MODE "Only the default: this build has no replica mode"
-#define NO_STOPWORD_TABLES "Only the default: this build has no tables of stopwords"
 
 static MYSQL_SYSVAR_ENUM(object_store_backend, opt_backend, AT_START, NO_OBJECT_STORE, nullptr, nullptr, 0,
                          &backend_type);
@@ -136,8 +125,6 @@ static MYSQL_SYSVAR_BOOL(replica_replay_wal, opt_replica_replay_wal, AT_START_BO
                          nullptr, TRUE);
 static MYSQL_SYSVAR_BOOL(promote_primary, opt_promote_primary, PLUGIN_VAR_OPCMDARG, NO_REPLICA_MODE,
                          check_bool<REPLICA_MODE>, nullptr, FALSE);
-static MYSQL_SYSVAR_STR(ft_stopword_table, opt_ft_stopword_table, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
-                        NO_STOPWORD_TABLES, check_text<STOPWORD_TABLES>, nullptr, "");
 
 namespace {
 
@@ -170,7 +157,6 @@ const UnbuiltVariable unbuilt_variables[] = {
     {MYSQL_SYSVAR(replica_sync_interval), REPLICA_MODE},
     {MYSQL_SYSVAR(replica_replay_wal), REPLICA_MODE},
     {MYSQL_SYSVAR(promote_primary), REPLICA_MODE},
-    {MYSQL_SYSVAR(ft_stopword_table), STOPWORD_TABLES},
 };
 static_assert(std::size(unbuilt_variables) == VARIABLES);
 

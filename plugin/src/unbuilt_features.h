@@ -1,6 +1,6 @@
 /*
   Variables and table options of features that this build does not have: the object store, replica mode,
-  encryption, tables of stopwords. Option files and dumps name them at their defaults, which is silent. Any
+  encryption. Option files and dumps name them at their defaults, which is silent. Any
   other value asks for the feature and is refused by the feature's name.
 */
 #ifndef TIDESDB_UNBUILT_FEATURES_H
@@ -16,7 +16,7 @@ namespace tidesdb {
 namespace unbuilt {
 
 /* How many variables variable() has. */
-constexpr size_t VARIABLES = 24;
+constexpr size_t VARIABLES = 23;
 struct st_mysql_sys_var *variable(size_t number);
 
 /* true: a variable is not at its default; the error log has a line for each one. */

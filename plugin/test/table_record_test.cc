@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "row/virtual_columns.h"
+#include "search/ngram_parser.h"
 #include "search/variables.h"
 
 using namespace tidesdb;
@@ -18,7 +19,11 @@ namespace tidesdb {
 bool has_virtual_part(const TABLE *, const KEY &) { return false; }
 ExpressionSettings ExpressionSettings::of(THD *, uint32_t) { return {}; }
 namespace full_text {
-FullTextSettings settings() { return {}; }
+bool settings_of_new(THD *, const LEX_CSTRING &, const std::string &, FullTextSettings *, Refusal *) {
+  return false;
+}
+void Refusal::tell() const {}
+std::string parser_of(const KEY &) { return ""; }
 }  // namespace full_text
 }  // namespace tidesdb
 
@@ -40,13 +45,18 @@ constexpr char BLEND[] = "-\xc3\xa9";
 constexpr size_t BLEND_SIZE = sizeof(BLEND) - 1, FULL_TEXT_SIZE = 4 + 1 + 1 + 1 + 1 + 2 + BLEND_SIZE;
 constexpr size_t RULE_FROM_END = FULL_TEXT_SIZE - 4, STOPWORDS_FROM_END = FULL_TEXT_SIZE - 7;
 
+/* After them with a parser and stopwords of its own: their sizes, and they. */
+const std::string STOPWORDS("of\0the\0", 7);
+constexpr size_t WORDS_OF_ITS_OWN_SIZE = FULL_TEXT_SIZE + 2 + sizeof(NGRAM_PARSER) - 1 + 2 + 7;
+
 enum Part : uint {
   DROPPED_KEYS = 1,
   SETTINGS = 2,
   EXPRESSIONS_KNOWN = 4,
   DEFINITION_KNOWN = 8,
   FULL_TEXT = 16,
-  ALL_PARTS = 31
+  WORDS_OF_ITS_OWN = 32, /* with FULL_TEXT: parser and stopwords */
+  ALL_PARTS = 63
 };
 
 TableRecord record_with(uint parts) {
@@ -79,6 +89,12 @@ TableRecord record_with(uint parts) {
       index.full_text.stopwords = Stopwords::NONE;
       index.full_text.blend = BLEND;
     }
+    if (index.is_full_text && (parts & WORDS_OF_ITS_OWN)) {
+      index.full_text.most_characters = 2;
+      index.full_text.stopwords = Stopwords::OWN;
+      index.full_text.parser = NGRAM_PARSER;
+      index.full_text.stopword_list = STOPWORDS;
+    }
     record.indexes.push_back(index);
   }
   if ((parts & SETTINGS) && (parts & EXPRESSIONS_KNOWN) && (parts & DEFINITION_KNOWN))
@@ -106,7 +122,7 @@ void a_record_is_read_as_it_was_written(uint parts) {
 
 /* A build that does not know them sees bytes after the end; one without them is the same as before. */
 void the_flag_tells_of_expressions() {
-  const uint parts = ALL_PARTS & ~FULL_TEXT;
+  const uint parts = ALL_PARTS & ~(FULL_TEXT | WORDS_OF_ITS_OWN);
   std::vector<uint8_t> with = record_with(parts).encode();
   const std::vector<uint8_t> without = record_with(parts & ~EXPRESSIONS_KNOWN).encode();
   CHECK((with[FLAGS] & EXPRESSIONS) && !(without[FLAGS] & EXPRESSIONS));
@@ -116,12 +132,14 @@ void the_flag_tells_of_expressions() {
   CHECK(!read.decode(with));
 }
 
-/* A build without full text refuses the version; one without it is the same as before. */
+/* A build without full text, or without parsers, refuses the version; one without it is the same as before.
+ */
 void full_text_has_a_version_of_its_own() {
   for (uint parts = 0; parts <= ALL_PARTS; parts++) {
     const bool has = parts & FULL_TEXT;
     const uint8_t version = record_with(parts).encode()[0];
-    CHECK(has == (version == 5));
+    CHECK(has == (version >= 5));
+    CHECK((has && (parts & WORDS_OF_ITS_OWN)) == (version == 6));
     CHECK(has || (version == 4) == ((parts & SETTINGS) != 0));
   }
 }
@@ -138,10 +156,35 @@ void a_rule_of_words_that_is_not_known_is_refused() {
   }
 }
 
+void a_parser_or_stopwords_that_do_not_fit_are_refused() {
+  const auto is_read = [](void (*change)(FullTextSettings *)) {
+    TableRecord record = record_with(FULL_TEXT | WORDS_OF_ITS_OWN);
+    change(&record.indexes[1].full_text);
+    return TableRecord().decode(record.encode());
+  };
+  CHECK(is_read([](FullTextSettings *) {}));
+  CHECK(is_read([](FullTextSettings *settings) { settings->parser.clear(); }));
+  CHECK(!is_read([](FullTextSettings *settings) { settings->parser = "ngrams"; }));
+  CHECK(!is_read([](FullTextSettings *settings) { settings->most_characters = 3; }));
+  CHECK(!is_read([](FullTextSettings *settings) {
+    settings->least_characters = settings->most_characters = MOST_NGRAM + 1;
+  }));
+  CHECK(!is_read(
+      [](FullTextSettings *settings) { settings->least_characters = settings->most_characters = 0; }));
+  CHECK(!is_read([](FullTextSettings *settings) { settings->stopwords = Stopwords::INNODB; }));
+  CHECK(!is_read([](FullTextSettings *settings) { settings->stopword_list.clear(); }));
+  CHECK(!is_read([](FullTextSettings *settings) { settings->stopwords = static_cast<Stopwords>(3); }));
+  /* As long as a list may be. */
+  CHECK(is_read([](FullTextSettings *settings) {
+    settings->stopword_list.assign(MOST_STOPWORD_BYTES - 1, 'x');
+    settings->stopword_list.push_back('\0');
+  }));
+}
+
 /* Each byte of the part in turn has each value: the record is refused, or read as it stands. */
-void a_damaged_part_of_full_text_is_read_as_it_stands_or_refused() {
-  const std::vector<uint8_t> whole = record_with(FULL_TEXT).encode();
-  for (size_t at = whole.size() - FULL_TEXT_SIZE - 2; at < whole.size(); at++)
+void a_damaged_part_of_full_text_is_read_as_it_stands_or_refused(uint parts, size_t size) {
+  const std::vector<uint8_t> whole = record_with(parts).encode();
+  for (size_t at = whole.size() - size - 2; at < whole.size(); at++)
     for (uint value = 0; value <= 255; value++) {
       std::vector<uint8_t> bytes = whole;
       bytes[at] = static_cast<uint8_t>(value);
@@ -187,7 +230,10 @@ int main() {
   the_flag_tells_of_expressions();
   full_text_has_a_version_of_its_own();
   a_rule_of_words_that_is_not_known_is_refused();
-  a_damaged_part_of_full_text_is_read_as_it_stands_or_refused();
+  a_parser_or_stopwords_that_do_not_fit_are_refused();
+  a_damaged_part_of_full_text_is_read_as_it_stands_or_refused(FULL_TEXT, FULL_TEXT_SIZE);
+  a_damaged_part_of_full_text_is_read_as_it_stands_or_refused(FULL_TEXT | WORDS_OF_ITS_OWN,
+                                                              WORDS_OF_ITS_OWN_SIZE);
   what_is_stale_is_not_written();
   a_layout_that_the_record_does_not_explain_is_named();
   return 0;

@@ -6,6 +6,7 @@
 #include "sql_table.h"
 
 #include "ddl/tables.h"
+#include "search/variables.h"
 #include "server.h"
 
 namespace tidesdb {
@@ -249,6 +250,7 @@ class Planner {
       indexes[key].unique = added.flags & HA_NOSAME;
       indexes[key].name.assign(added.name.str, added.name.length);
       take_settings(altered_, key, &indexes[key]);
+      if (!take_words(altered_->in_use, altered_, key, &indexes[key])) return "no rules of words";
       plan_->added.push_back({key, indexes[key].id});
     }
     return nullptr;
@@ -340,6 +342,22 @@ const char *take_defaults(TABLE *altered, AlterPlan *plan) {
 
 namespace {
 
+uint key_of_part(const TABLE *table, const KEY_PART_INFO &part) {
+  uint number = 0;
+  for (; number < table->s->keys; number++) {
+    const KEY &key = table->key_info[number];
+    if (&part >= key.key_part && &part < key.key_part + key.user_defined_key_parts) break;
+  }
+  return number;
+}
+
+std::string lower_case(const LEX_CSTRING &text) {
+  std::string lower(text.str, text.length);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char byte) { return static_cast<char>(std::tolower(byte)); });
+  return lower;
+}
+
 /* Whether an expression of the table's definition reads the column: other collations give it other values. */
 bool is_read(const Field &field) {
   for (Field **other = field.table->field; *other; other++)
@@ -348,6 +366,30 @@ bool is_read(const Field &field) {
 }
 
 }  // namespace
+
+bool changes_words(THD *thd, const TABLE *table, const TableRecord &record, const KEY_PART_INFO &part) {
+  const uint number = key_of_part(table, part);
+  if (number == table->s->keys || !is_full_text(table->key_info[number])) return false;
+  const LEX_CSTRING &name = table->key_info[number].name;
+  List<Alter_drop> dropped(thd->lex->alter_info.drop_list);
+  List_iterator<Alter_drop> drops(dropped);
+  bool is_dropped = false;
+  while (const Alter_drop *drop = drops++)
+    is_dropped = is_dropped || (drop->type == Alter_drop::KEY && same_name(name_of(*drop), name));
+  if (!is_dropped) return false;
+  List<Key> keys(thd->lex->alter_info.key_list);
+  List_iterator<Key> made(keys);
+  while (const Key *key = made++) {
+    if (key->type != Key::FULLTEXT) continue;
+    const LEX_CSTRING &parser = key->key_create_info.parser_name;
+    FullTextSettings settings;
+    full_text::Refusal refusal;
+    if (!full_text::settings_of_new(thd, name, !parser.str ? "" : lower_case(parser), &settings, &refusal) ||
+        settings != record.indexes[number].full_text)
+      return true;
+  }
+  return false;
+}
 
 bool keeps_text(const Field &field, const Column_definition &to) {
   if (field.type_handler() != to.type_handler() || field.charset() == to.charset ||

@@ -43,6 +43,9 @@ bool plan_alter(TABLE *table, TABLE *altered, const Alter_inplace_info *info, co
    what failed when the THD has an error. */
 const char *take_defaults(TABLE *altered, AlterPlan *plan);
 
+/* Whether the part is one of a full text index that the statement drops and makes, with other rules of words.
+   (The server compares the columns alone, and would keep the index.) `record`: of the table as it is. */
+bool changes_words(THD *thd, const TABLE *table, const TableRecord &record, const KEY_PART_INFO &part);
 /* Whether VARCHAR or VARBINARY of one definition becomes the other without a change of anything stored. */
 bool only_grows(const Field &field, const Column_definition &to);
 /* Whether the column's texts are, as they are, those of the new character set, as in utf8mb3 and utf8mb4;

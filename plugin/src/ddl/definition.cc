@@ -10,7 +10,6 @@
 #include "foreign/declaration.h"
 #include "foreign/mode.h"
 #include "row/row_ttl.h"
-#include "search/variables.h"
 #include "server.h"
 #include "store/store.h"
 #include "sysvars.h"
@@ -59,20 +58,11 @@ bool refuse_foreign_keys(THD *thd, const HA_CREATE_INFO *info) {
   return false;
 }
 
-bool refuse_full_text(const KEY &key) {
-  if (key.parser || key.parser_name) return refuse("WITH PARSER of the FULLTEXT index " + quoted(key.name));
-  const FullTextSettings settings = full_text::settings();
-  if (settings.least_characters <= settings.most_characters) return false;
-  return refuse("the FULLTEXT index " + quoted(key.name) +
-                " (tidesdb_fts_min_word_len is above tidesdb_fts_max_word_len)");
-}
-
 bool refuse_indexes(const TABLE *form) {
   TABLE_SHARE *share = form->s;
   if (has_vector_index(share)) return refuse("VECTOR indexes");
   for (uint number = 0; number < share->keys; number++) {
     const KEY &key = form->key_info[number];
-    if (is_full_text(key) && refuse_full_text(key)) return true;
     if (key.algorithm == HA_KEY_ALG_RTREE || (key.flags & SPATIAL_KEY)) return refuse("SPATIAL indexes");
   }
   return false;

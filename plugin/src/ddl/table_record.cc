@@ -4,6 +4,7 @@
 
 #include "row/virtual_columns.h"
 #include "server.h"
+#include "search/ngram_parser.h"
 #include "search/variables.h"
 
 namespace tidesdb {
@@ -23,6 +24,7 @@ constexpr uint8_t VERSION_WITHOUT_HISTORY = 1;
 constexpr uint8_t VERSION_WITHOUT_FOREIGN_KEYS = 2;
 constexpr uint8_t VERSION_WITHOUT_SETTINGS = 3;
 constexpr uint8_t VERSION_WITHOUT_FULL_TEXT = 4;
+constexpr uint8_t VERSION_WITHOUT_LANGUAGE = 5;
 
 class Writer {
  public:
@@ -162,7 +164,16 @@ void read_expressions(Reader *in, TableRecord *record) {
 
 bool is_full_text_index(const IndexRecord &index) { return index.is_full_text; }
 
-void write_full_text(const std::vector<IndexRecord> &indexes, Writer *out) {
+/* Settings that version 5 does not have. */
+bool has_language(const FullTextSettings &settings) {
+  return !settings.parser.empty() || settings.stopwords == Stopwords::OWN;
+}
+
+bool has_language_index(const IndexRecord &index) {
+  return index.is_full_text && has_language(index.full_text);
+}
+
+void write_full_text(const std::vector<IndexRecord> &indexes, bool with_language, Writer *out) {
   out->number(static_cast<uint64_t>(std::count_if(indexes.begin(), indexes.end(), is_full_text_index)), 2);
   for (const IndexRecord &index : indexes) {
     if (!index.is_full_text) continue;
@@ -173,11 +184,25 @@ void write_full_text(const std::vector<IndexRecord> &indexes, Writer *out) {
     out->number(settings.most_characters, 1);
     out->number(static_cast<uint64_t>(settings.stopwords), 1);
     out->text(settings.blend);
+    if (!with_language) continue;
+    out->text(settings.parser);
+    out->text(settings.stopword_list);
   }
 }
 
+/* Whether this build cuts words by them. */
+bool knows(const FullTextSettings &settings, bool with_language) {
+  const bool own = settings.stopwords == Stopwords::OWN;
+  const bool parses = settings.parser.empty() ||
+                      (settings.cuts_ngrams() && settings.least_characters == settings.most_characters &&
+                       settings.least_characters >= LEAST_NGRAM && settings.most_characters <= MOST_NGRAM);
+  return settings.rule == FULL_TEXT_RULE && parses &&
+         settings.stopwords <= (with_language ? Stopwords::OWN : Stopwords::INNODB) &&
+         own != settings.stopword_list.empty();
+}
+
 /* False: an index is cut into words by a rule that this build does not have. */
-bool read_full_text(Reader *in, std::vector<IndexRecord> *indexes) {
+bool read_full_text(Reader *in, bool with_language, std::vector<IndexRecord> *indexes) {
   bool is_known = true;
   in->list([&] {
     const uint32_t id = static_cast<uint32_t>(in->number(4));
@@ -185,11 +210,13 @@ bool read_full_text(Reader *in, std::vector<IndexRecord> *indexes) {
     settings.rule = static_cast<uint8_t>(in->number(1));
     settings.least_characters = static_cast<uint8_t>(in->number(1));
     settings.most_characters = static_cast<uint8_t>(in->number(1));
-    const uint64_t stopwords = in->number(1);
-    settings.stopwords = static_cast<Stopwords>(stopwords);
+    settings.stopwords = static_cast<Stopwords>(in->number(1));
     settings.blend = in->text();
-    is_known =
-        is_known && settings.rule == FULL_TEXT_RULE && stopwords <= static_cast<uint64_t>(Stopwords::INNODB);
+    if (with_language) {
+      settings.parser = in->text();
+      settings.stopword_list = in->text();
+    }
+    is_known = is_known && knows(settings, with_language);
     for (IndexRecord &index : *indexes) {
       if (index.id != id) continue;
       index.is_full_text = true;
@@ -230,10 +257,12 @@ std::vector<uint8_t> TableRecord::encode() const {
   const bool has_full_text = std::any_of(indexes.begin(), indexes.end(), is_full_text_index);
   const bool has_links = is_parent || !foreign_keys.empty() || has_dropped_keys || !home.empty() ||
                          has_settings || has_full_text;
-  out.number(has_full_text  ? TABLE_RECORD_VERSION
-             : has_settings ? VERSION_WITHOUT_FULL_TEXT
-             : has_links    ? VERSION_WITHOUT_SETTINGS
-                            : VERSION_WITHOUT_FOREIGN_KEYS,
+  const bool has_languages = std::any_of(indexes.begin(), indexes.end(), has_language_index);
+  out.number(has_languages   ? TABLE_RECORD_VERSION
+             : has_full_text ? VERSION_WITHOUT_LANGUAGE
+             : has_settings  ? VERSION_WITHOUT_FULL_TEXT
+             : has_links     ? VERSION_WITHOUT_SETTINGS
+                             : VERSION_WITHOUT_FOREIGN_KEYS,
              1);
   out.number((has_primary_key ? FLAG_PRIMARY_KEY : 0) | (is_parent ? FLAG_PARENT : 0) |
                  (has_dropped_keys ? FLAG_DROPPED_KEYS : 0) | (knows_expressions ? FLAG_EXPRESSIONS : 0),
@@ -286,7 +315,7 @@ std::vector<uint8_t> TableRecord::encode() const {
   if (has_dropped_keys) write_keys(dropped_keys, &out);
   if (has_settings || has_full_text) write_settings(indexes, &out);
   if (knows_expressions) write_expressions(*this, &out);
-  if (has_full_text) write_full_text(indexes, &out);
+  if (has_full_text) write_full_text(indexes, has_languages, &out);
   return bytes;
 }
 
@@ -358,7 +387,11 @@ bool TableRecord::decode(const std::vector<uint8_t> &bytes) {
     read_settings(&in, &indexes);
     if (flags & FLAG_EXPRESSIONS) read_expressions(&in, this);
   }
-  if (version > VERSION_WITHOUT_FULL_TEXT && !read_full_text(&in, &indexes)) return false;
+  if (version > VERSION_WITHOUT_FULL_TEXT &&
+      !read_full_text(&in, version > VERSION_WITHOUT_LANGUAGE, &indexes))
+    return false;
+  if (version > VERSION_WITHOUT_LANGUAGE && std::none_of(indexes.begin(), indexes.end(), has_language_index))
+    return false;
   for (const RowLayout &layout : history.older)
     for (const LayoutColumn &column : layout.columns)
       if (column.kind > LayoutColumn::VARIABLE || column.null > 8 * layout.null_bytes) return false;
@@ -388,9 +421,18 @@ void TableRecord::set_definition(const TABLE *form) {
 
 void take_settings(const TABLE *form, uint key, IndexRecord *index) {
   index->is_full_text = is_full_text(form->key_info[key]);
-  if (index->is_full_text) index->full_text = full_text::settings();
   index->has_settings = has_virtual_part(form, form->key_info[key]);
   index->settings = index->has_settings ? ExpressionSettings::of(form->in_use) : ExpressionSettings();
+}
+
+bool take_words(THD *thd, const TABLE *form, uint key, IndexRecord *index) {
+  if (!index->is_full_text || index->keeps_words) return true;
+  const KEY &made = form->key_info[key];
+  full_text::Refusal refusal;
+  if (full_text::settings_of_new(thd, made.name, full_text::parser_of(made), &index->full_text, &refusal))
+    return true;
+  refusal.tell();
+  return false;
 }
 
 }  // namespace tidesdb

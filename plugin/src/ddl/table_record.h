@@ -17,10 +17,11 @@
 
 namespace tidesdb {
 
-/* The newest version. It is written of tables with full text indexes, version 4 of others with indexes over
-   virtual columns, and version 3 of others with foreign keys, so that a build that knows none of these
-   refuses them; of the rest version 2 is. Older ones are read. */
-constexpr uint8_t TABLE_RECORD_VERSION = 5;
+/* The newest version. It is written of tables with full text indexes that have a parser or stopwords of their
+   own, version 5 of others with full text indexes, version 4 of others with indexes over virtual columns, and
+   version 3 of others with foreign keys, so that a build that knows none of these refuses them; of the rest
+   version 2 is. Older ones are read. */
+constexpr uint8_t TABLE_RECORD_VERSION = 6;
 
 /* Counters of the primary family. */
 constexpr uint32_t COUNTER_AUTO_INCREMENT = 0;
@@ -44,6 +45,8 @@ struct IndexRecord {
   uint64_t expressions = 0;
   bool is_full_text = false;
   FullTextSettings full_text;
+  /* Not in the bytes: these settings are of a record that was there before. */
+  bool keeps_words = false;
   /* Not in the bytes: it is to be made anew, and serves no read until then. */
   bool is_stale = false;
 };
@@ -111,8 +114,11 @@ struct TableRecord {
 std::string definition_identity(const TABLE_SHARE &share);
 
 /* An index that is being made, of an open table, takes the settings of the session or the server if it needs
-   some. */
+   some. Words have those of take_words(). */
 void take_settings(const TABLE *form, uint key, IndexRecord *index);
+/* Full text indexes among those that are being made get rules of words, unless they keep some. False: the
+   client was told the error. */
+bool take_words(THD *thd, const TABLE *form, uint key, IndexRecord *index);
 
 }  // namespace tidesdb
 #endif

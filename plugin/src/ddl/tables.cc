@@ -59,7 +59,9 @@ void take_settings_of(const TableRecord &other, bool expressions, TableRecord *r
     const IndexRecord *known = index_named(other, name);
     if (!known) continue;
     if (expressions && index.has_settings && known->has_settings) index.settings = known->settings;
-    if (index.is_full_text && known->is_full_text) index.full_text = known->full_text;
+    if (!index.is_full_text || !known->is_full_text) continue;
+    index.full_text = known->full_text;
+    index.keeps_words = true;
   }
 }
 
@@ -247,6 +249,8 @@ int create_table(THD *thd, const char *path, const TABLE *form, const HA_CREATE_
   TableRecord record = describe(form);
   take_settings_of_siblings(table, &record);
   keep_words_of_copied(thd, table, &record);
+  for (uint key = 0; key < share->keys; key++)
+    if (!take_words(thd, form, key, &record.indexes[key])) return HA_ERR_GENERIC;
   take_expressions(const_cast<TABLE *>(form), &record);
   foreign::Declared declared;
   if (const int error = foreign::declare(thd, table, form, info, &record, &declared)) return error;

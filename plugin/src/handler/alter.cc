@@ -92,6 +92,7 @@ bool ha_tidesdb::is_linked_column(const Field &field) const {
 
 Compare_keys ha_tidesdb::compare_key_parts(const Field &field, const Column_definition &to,
                                            const KEY_PART_INFO &part, const KEY_PART_INFO &part_to) const {
+  if (changes_words(table->in_use, table, open_table_->record(), part)) return Compare_keys::NotEqual;
   const bool equal = field.is_equal(to);
   if (!equal && keeps_text(field, to)) {
     const Charset charset(field.charset());

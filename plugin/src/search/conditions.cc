@@ -102,9 +102,12 @@ Condition Conditions::translate(const QueryNode &node) {
   switch (node.kind) {
     case QueryNode::Kind::TEXT:
     case QueryNode::Kind::PREFIX:
-      return of_text(node);
-    case QueryNode::Kind::PHRASE:
-      return of_phrase(node);
+      return kind_.rules().ngram() != 0 ? of_ngrams(node) : of_text(node);
+    case QueryNode::Kind::PHRASE: {
+      Condition phrase = group_of(node);
+      phrase.distance = node.distance;
+      return of_phrase(slice_of(node.text), std::move(phrase));
+    }
     case QueryNode::Kind::GROUP:
       break;
   }
@@ -117,49 +120,75 @@ Condition Conditions::translate(const QueryNode &node) {
   return group;
 }
 
-/* Words without an operator between them, such as foo.bar, are a group: + and - ask for all of them. Of a
-   beginning the last one is meant. */
-Condition Conditions::of_text(const QueryNode &node) {
-  struct Part {
-    std::string first, whole;
-    bool is_prefix;
-  };
-  std::vector<Part> parts;
+bool Conditions::look_up_beginning(Slice word, Condition *part) {
   ByteBuffer bytes;
-  const Slice text = slice_of(node.text);
-  const uchar *const end = text.data + text.size;
-  kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
-    if (!has_room_for_one_more()) return;
-    const bool is_last = word.text.data + word.text.size == end;
-    bytes.clear();
-    if (node.kind == QueryNode::Kind::PREFIX && is_last) {
-      if (!kind_.terms().append(word.text, &bytes)) return;
-      const std::string whole = string_of(bytes.slice());
-      bytes.clear();
-      if (!kind_.terms().append_prefix(word.text, &bytes)) return;
-      parts.push_back({bytes.size() > MOST_TERM_BYTES ? NO_TERM : string_of(bytes.slice()), whole, true});
-      return;
-    }
-    if (kind_.append_term(word, &bytes)) parts.push_back({string_of(bytes.slice()), "", false});
-  });
+  if (!kind_.terms().append(word, &bytes)) return false;
+  const std::string whole = string_of(bytes.slice());
+  bytes.clear();
+  if (!kind_.terms().append_prefix(word, &bytes)) return false;
+  part->kind = Condition::Kind::LOOKUP;
+  part->lookup = lookup_of(bytes.size() > MOST_TERM_BYTES ? NO_TERM : string_of(bytes.slice()), whole, true);
+  return true;
+}
+
+/* Parts without an operator between them, such as foo.bar, are a group: + and - ask for all of them. */
+Condition Conditions::group_of_parts(const QueryNode &node, std::vector<Condition> parts) {
   Condition group = group_of(node);
-  for (const Part &found : parts) {
-    Condition part;
-    part.kind = Condition::Kind::LOOKUP;
-    part.lookup = lookup_of(found.first, found.whole, found.is_prefix);
-    if (parts.size() > 1 && (node.bearing == Bearing::REQUIRED || node.bearing == Bearing::EXCLUDED))
-      part.bearing = Bearing::REQUIRED;
+  const bool all =
+      parts.size() > 1 && (node.bearing == Bearing::REQUIRED || node.bearing == Bearing::EXCLUDED);
+  for (Condition &part : parts) {
+    if (all) part.bearing = Bearing::REQUIRED;
     group.parts.push_back(std::move(part));
   }
   return without_needless_group(std::move(group));
 }
 
-Condition Conditions::of_phrase(const QueryNode &node) {
-  Condition phrase = group_of(node);
-  phrase.kind = Condition::Kind::PHRASE;
-  phrase.distance = node.distance;
+/* Of a beginning the last word is meant. */
+Condition Conditions::of_text(const QueryNode &node) {
+  std::vector<Condition> parts;
   ByteBuffer term;
   const Slice text = slice_of(node.text);
+  const uchar *const end = text.data + text.size;
+  kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
+    if (!has_room_for_one_more()) return;
+    const bool is_last = word.text.data + word.text.size == end;
+    Condition part;
+    if (node.kind == QueryNode::Kind::PREFIX && is_last) {
+      if (look_up_beginning(word.text, &part)) parts.push_back(std::move(part));
+      return;
+    }
+    term.clear();
+    if (!kind_.append_term(word, &term)) return;
+    part.kind = Condition::Kind::LOOKUP;
+    part.lookup = lookup_of(string_of(term.slice()), "", false);
+    parts.push_back(std::move(part));
+  });
+  return group_of_parts(node, std::move(parts));
+}
+
+/* As MySQL's parser has it: a run is the phrase of its ngrams, and so is a beginning, unless it is shorter
+   than they are. */
+Condition Conditions::of_ngrams(const QueryNode &node) {
+  std::vector<Condition> parts;
+  const Slice text = slice_of(node.text);
+  const uchar *const end = text.data + text.size;
+  kind_.rules().for_each_run(text, [&](Slice run, size_t characters) {
+    if (!has_room_for_one_more()) return;
+    Condition part;
+    if (node.kind == QueryNode::Kind::PREFIX && run.data + run.size == end &&
+        characters < kind_.rules().ngram()) {
+      if (look_up_beginning(run, &part)) parts.push_back(std::move(part));
+      return;
+    }
+    part = of_phrase(run, std::move(part));
+    if (!is_empty(part)) parts.push_back(std::move(part));
+  });
+  return group_of_parts(node, std::move(parts));
+}
+
+Condition Conditions::of_phrase(Slice text, Condition phrase) {
+  phrase.kind = Condition::Kind::PHRASE;
+  ByteBuffer term;
   uint32_t first = 0;
   kind_.rules().for_each(text, 0, [&](const WordRules::Word &word) {
     term.clear();

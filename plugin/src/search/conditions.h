@@ -96,7 +96,11 @@ class Conditions {
   bool has_room_for_one_more();
   Condition translate(const QueryNode &node);
   Condition of_text(const QueryNode &node);
-  Condition of_phrase(const QueryNode &node);
+  Condition of_ngrams(const QueryNode &node);
+  Condition of_phrase(Slice text, Condition phrase);
+  /* False: the word has no weight. */
+  bool look_up_beginning(Slice word, Condition *part);
+  static Condition group_of_parts(const QueryNode &node, std::vector<Condition> parts);
   uint lookup_of(const std::string &first, const std::string &whole, bool is_prefix);
   Outcome judge(const Condition &condition, const Found &found) const;
   Outcome judge_phrase(const Condition &condition, const Found &found) const;

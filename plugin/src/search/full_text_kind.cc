@@ -24,7 +24,7 @@ FullTextKind::FullTextKind(TABLE *table, uint index, const FullTextSettings &set
       charset_(charset_of(table, index)),
       rules_(charset_, settings),
       codec_(charset_),
-      stopwords_(settings.stopwords, codec_) {
+      stopwords_(settings, charset_, codec_) {
   const KEY &key = table->key_info[index];
   for (uint part = 0; part < key.user_defined_key_parts; part++)
     columns_.push_back(table->field[key.key_part[part].fieldnr - 1]);
@@ -38,7 +38,9 @@ bool FullTextKind::primary_key(Slice key, Slice, Slice *primary_key) const {
 bool FullTextKind::append_kept(Slice word, ByteBuffer *to) const {
   const size_t begin = to->size();
   if (!codec_.append(word, to)) return false;
-  if (!stopwords_.has({to->data() + begin, to->size() - begin})) return true;
+  if (stopwords_.is_empty()) return true;
+  if (rules_.ngram() != 0 ? !has_stopword(word) : !stopwords_.has({to->data() + begin, to->size() - begin}))
+    return true;
   to->truncate(begin);
   return false;
 }
@@ -50,6 +52,23 @@ bool FullTextKind::read_text(Field *column, const uchar *record, String *buffer,
   column->move_field_offset(-offset);
   if (value) *text = {reinterpret_cast<const uchar *>(value->ptr()), value->length()};
   return value != nullptr;
+}
+
+/* Whether a part of the ngram, or all of it, is a stopword. */
+bool FullTextKind::has_stopword(Slice ngram) const {
+  const uchar *const end = ngram.data + ngram.size;
+  size_t first, last;
+  for (const uchar *begin = ngram.data; begin < end; begin += first) {
+    rules_.kind_of(begin, end, &first);
+    for (const uchar *at = begin; at < end; at += last) {
+      rules_.kind_of(at, end, &last);
+      part_.clear();
+      if (codec_.append({begin, static_cast<size_t>(at + last - begin)}, &part_) &&
+          stopwords_.has(part_.slice()))
+        return true;
+    }
+  }
+  return false;
 }
 
 void FullTextKind::release() const {

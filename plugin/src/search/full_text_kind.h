@@ -41,6 +41,7 @@ class FullTextKind final : public IndexKind {
 
  private:
   void add_entries(const uchar *record, Slice primary_key, EntrySet *entries) const override;
+  bool has_stopword(Slice ngram) const;
   /* False: the row has none there. */
   bool read_text(Field *column, const uchar *record, String *buffer, Slice *text) const;
 
@@ -62,6 +63,7 @@ class FullTextKind final : public IndexKind {
   TermCodec codec_;
   StopwordTerms stopwords_;
   mutable TermCache cache_;
+  mutable ByteBuffer part_;  /* term of a part of an ngram */
   mutable ByteBuffer bytes_; /* terms of the row's words */
   mutable std::vector<Occurrence> occurrences_;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sql_string.h"
+
 namespace tidesdb {
 
 namespace {
@@ -14,15 +16,28 @@ constexpr const char *innodb_words[] = {
 
 }  // namespace
 
-StopwordTerms::StopwordTerms(Stopwords which, const TermCodec &codec) {
-  if (which == Stopwords::NONE) return;
-  ByteBuffer term;
-  for (const char *word : innodb_words) {
-    term.clear();
-    if (codec.append({reinterpret_cast<const uchar *>(word), strlen(word)}, &term))
-      terms_.push_back(string_of(term.slice()));
-  }
+StopwordTerms::StopwordTerms(const FullTextSettings &settings, CHARSET_INFO *charset,
+                             const TermCodec &codec) {
+  if (settings.stopwords == Stopwords::INNODB)
+    for (const char *word : innodb_words) add({reinterpret_cast<const uchar *>(word), strlen(word)}, codec);
+  if (settings.stopwords == Stopwords::OWN)
+    for (size_t at = 0, end; (end = settings.stopword_list.find('\0', at)) != std::string::npos;
+         at = end + 1) {
+      /* No word of the index is equal to one that its character set does not have. */
+      String word;
+      uint errors = 0;
+      if (word.copy(settings.stopword_list.data() + at, end - at, &my_charset_utf8mb4_bin, charset,
+                    &errors) ||
+          errors != 0)
+        continue;
+      add({reinterpret_cast<const uchar *>(word.ptr()), word.length()}, codec);
+    }
   std::sort(terms_.begin(), terms_.end());
+}
+
+void StopwordTerms::add(Slice word, const TermCodec &codec) {
+  ByteBuffer term;
+  if (codec.append(word, &term)) terms_.push_back(string_of(term.slice()));
 }
 
 bool StopwordTerms::has(Slice term) const {

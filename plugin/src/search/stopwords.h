@@ -1,5 +1,5 @@
 /*
-  Words that no full text index has: InnoDB's list (INNODB_FT_DEFAULT_STOPWORD).
+  Words that no full text index has: InnoDB's list (INNODB_FT_DEFAULT_STOPWORD), or that of the index.
 */
 #ifndef TIDESDB_SEARCH_STOPWORDS_H
 #define TIDESDB_SEARCH_STOPWORDS_H
@@ -14,10 +14,13 @@ namespace tidesdb {
 
 class StopwordTerms {
  public:
-  StopwordTerms(Stopwords which, const TermCodec &codec);
+  StopwordTerms(const FullTextSettings &settings, CHARSET_INFO *charset, const TermCodec &codec);
+  bool is_empty() const { return terms_.empty(); }
   bool has(Slice term) const;
 
  private:
+  void add(Slice word, const TermCodec &codec);
+
   std::vector<std::string> terms_; /* sorted */
 };
 

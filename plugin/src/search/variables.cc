@@ -12,7 +12,9 @@
 #include "sql_class.h"
 
 #include "search/conditions.h"
+#include "search/stopword_table.h"
 #include "search/words.h"
+#include "txn/session.h"
 
 namespace tidesdb {
 namespace full_text {
@@ -24,8 +26,9 @@ constexpr ulonglong MOST_CHARACTERS = 84;
 constexpr size_t MOST_BLEND = 255;
 
 ulonglong opt_min_word_len, opt_max_word_len;
+ulonglong opt_ngram_token_size;
 double opt_bm25_k1, opt_bm25_b;
-char *opt_blend_chars;
+char *opt_blend_chars, *opt_stopword_table;
 
 /* Characters that are words' own, and spaces, blend nothing. */
 bool can_blend(const char *text, size_t size) {
@@ -63,6 +66,25 @@ int check_blend_chars(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *
   return 0;
 }
 
+std::string stopword_table_refusal(const std::string &table, const std::string &why) {
+  return "TidesDB: tidesdb_ft_stopword_table='" + table + "': " + why;
+}
+
+/* Later the table may be another, or none: it is read when an index is made. */
+int check_stopword_table(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  char buffer[2 * NAME_LEN + 2];
+  int length = sizeof(buffer);
+  const char *wanted = value->val_str(value, buffer, &length);
+  const std::string table = wanted ? std::string(wanted, static_cast<size_t>(length)) : std::string();
+  std::string why;
+  if (!table.empty() && !has_stopwords(thd, table, &why)) {
+    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s", MYF(0), stopword_table_refusal(table, why).c_str());
+    return 1;
+  }
+  *static_cast<const char **>(save) = thd->strmake(table.data(), table.size());
+  return 0;
+}
+
 }  // namespace
 
 static MYSQL_SYSVAR_ULONGLONG(fts_min_word_len, opt_min_word_len, PLUGIN_VAR_RQCMDARG,
@@ -82,12 +104,22 @@ static MYSQL_SYSVAR_STR(
     "Characters that join words: a word with one of them stands in FULLTEXT indexes that are "
     "made from now on whole and in its parts",
     check_blend_chars, nullptr, "");
+static MYSQL_SYSVAR_STR(
+    ft_stopword_table, opt_stopword_table, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+    "Table (database/table) with a column `value` of words that FULLTEXT indexes that are made from now on "
+    "leave out; empty: InnoDB's list",
+    check_stopword_table, nullptr, "");
+static MYSQL_SYSVAR_ULONGLONG(ngram_token_size, opt_ngram_token_size, PLUGIN_VAR_RQCMDARG,
+                              "Characters of the ngrams of FULLTEXT indexes WITH PARSER ngram that are made "
+                              "from now on",
+                              nullptr, nullptr, 2, LEAST_NGRAM, MOST_NGRAM, 0);
 
 namespace {
 
 st_mysql_sys_var *const all[] = {
     MYSQL_SYSVAR(fts_min_word_len), MYSQL_SYSVAR(fts_max_word_len), MYSQL_SYSVAR(fts_bm25_k1),
-    MYSQL_SYSVAR(fts_bm25_b),       MYSQL_SYSVAR(fts_blend_chars),
+    MYSQL_SYSVAR(fts_bm25_b),       MYSQL_SYSVAR(fts_blend_chars),  MYSQL_SYSVAR(ft_stopword_table),
+    MYSQL_SYSVAR(ngram_token_size),
 };
 static_assert(std::size(all) == VARIABLES);
 
@@ -103,14 +135,70 @@ bool refuse_variables() {
   return true;
 }
 
-FullTextSettings settings() {
-  FullTextSettings settings;
-  settings.least_characters = static_cast<uint8_t>(opt_min_word_len);
-  settings.most_characters = static_cast<uint8_t>(opt_max_word_len);
+namespace {
+
+std::string value_of(char *const &variable) {
   mysql_mutex_lock(&LOCK_global_system_variables);
-  if (opt_blend_chars) settings.blend = opt_blend_chars;
+  const std::string value = variable ? variable : "";
   mysql_mutex_unlock(&LOCK_global_system_variables);
-  return settings;
+  return value;
+}
+
+/* Read once for a statement: an ALTER plans twice, and each partition does. */
+bool take_stopwords(THD *thd, const std::string &table, FullTextSettings *settings, Refusal *refusal) {
+  Session *session = Session::get(thd);
+  if (!session) {
+    *refusal = {ER_UNKNOWN_ERROR, stopword_table_refusal(table, "out of memory")};
+    return false;
+  }
+  Session::StopwordTable &read = session->stopword_table();
+  if (read.statement != thd->query_id || read.name != table) {
+    std::string list, why;
+    if (!read_stopwords(thd, table, &list, &why)) {
+      *refusal = {ER_UNKNOWN_ERROR, stopword_table_refusal(table, why)};
+      return false;
+    }
+    read = {thd->query_id, table, std::move(list)};
+  }
+  settings->stopwords = read.list.empty() ? Stopwords::NONE : Stopwords::OWN;
+  settings->stopword_list = read.list;
+  return true;
+}
+
+}  // namespace
+
+void Refusal::tell() const {
+  if (code == ER_CHECK_NOT_IMPLEMENTED)
+    my_error(code, MYF(0), text.c_str());
+  else
+    my_printf_error(code, "%s", MYF(0), text.c_str());
+}
+
+bool settings_of_new(THD *thd, const LEX_CSTRING &index, const std::string &parser,
+                     FullTextSettings *settings, Refusal *refusal) {
+  *settings = FullTextSettings();
+  settings->parser = parser;
+  const std::string name = "the FULLTEXT index `" + std::string(index.str, index.length) + "`";
+  const std::string table = value_of(opt_stopword_table);
+  if (settings->cuts_ngrams()) {
+    settings->least_characters = settings->most_characters = static_cast<uint8_t>(opt_ngram_token_size);
+    /* Of InnoDB's list "a" and "i" alone would leave little of a text in Latin letters. */
+    if (table.empty()) settings->stopwords = Stopwords::NONE;
+  } else if (!parser.empty()) {
+    *refusal = {ER_CHECK_NOT_IMPLEMENTED,
+                "WITH PARSER " + parser + " of " + name + " (" + NGRAM_PARSER + " is the one that it takes)"};
+    return false;
+  } else {
+    settings->least_characters = static_cast<uint8_t>(opt_min_word_len);
+    settings->most_characters = static_cast<uint8_t>(opt_max_word_len);
+    settings->blend = value_of(opt_blend_chars);
+    if (settings->least_characters > settings->most_characters) {
+      *refusal = {ER_CHECK_NOT_IMPLEMENTED,
+                  name + " (tidesdb_fts_min_word_len is above tidesdb_fts_max_word_len)"};
+      return false;
+    }
+  }
+  return table.empty() || take_stopwords(thd, table, settings, refusal);
 }
 
 Bm25 scoring() {

@@ -8,7 +8,8 @@ namespace tidesdb {
 WordRules::WordRules(CHARSET_INFO *charset, const FullTextSettings &settings)
     : charset_(charset),
       least_characters_(settings.least_characters),
-      most_characters_(settings.most_characters) {
+      most_characters_(settings.most_characters),
+      ngram_(settings.cuts_ngrams() ? settings.least_characters : 0) {
   CHARSET_INFO *utf8 = &my_charset_utf8mb4_bin;
   const uchar *at = reinterpret_cast<const uchar *>(settings.blend.data());
   const uchar *const end = at + settings.blend.size();

@@ -198,6 +198,13 @@ class Session {
   ChangedTables &changed_tables() { return changed_tables_; }
   PartitionedDrop &partitioned_drop() { return partitioned_drop_; }
 
+  /* Words that a statement has read for its new indexes (search/variables.cc). */
+  struct StopwordTable {
+    query_id_t statement = 0;
+    std::string name, list;
+  };
+  StopwordTable &stopword_table() { return stopword_table_; }
+
   /* Statements of those that the last wait of this session waited for (tidesdb_print_all_conflicts). */
   void remember_holder(std::string statement) { holder_statement_ = std::move(statement); }
   /* The session is the victim of a deadlock that was reported (txn/deadlocks.h). From any thread. */
@@ -273,6 +280,7 @@ class Session {
   CopyAlterGuard copy_guard_;
   ChangedTables changed_tables_;
   PartitionedDrop partitioned_drop_;
+  StopwordTable stopword_table_;
   std::string error_text_;
   std::string holder_statement_;
   std::atomic<bool> reported_deadlock_{false};

@@ -27,7 +27,7 @@ const KEY_2: [u8; 4] = [0x80, 0, 0, 2];
 /// Today's version of a record without foreign keys, and of rows of a table without an instant ALTER.
 const TODAY: Versions = Versions { record: 2, layout: 1, linked: 3 };
 /// Future versions.
-const LATER: Versions = Versions { record: 6, layout: 3, linked: 6 };
+const LATER: Versions = Versions { record: 7, layout: 3, linked: 7 };
 /// Tables of the check.
 const TABLES: [&str; 5] = ["record", "layout", "one_row", "fine", "first"];
 /// Both sides of a foreign key, and a former parent.
@@ -73,7 +73,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
     let log = server.directory().join("error.log");
     let text = fs::read_to_string(&log).map_err(io_error("cannot read", &log))?;
     for line in [
-        "'formats/record' cannot be used: its dictionary record has format version 6, this build knows versions up to 5",
+        "'formats/record' cannot be used: its dictionary record has format version 7, this build knows versions up to 6",
         "'formats/layout' cannot be used: its rows have layout version 3, its dictionary record explains versions up to 1",
         "table 'formats/one_row': a row has layout 3, and this release of TidesDB knows layouts 1 to 1",
     ] {
@@ -154,7 +154,7 @@ fn refusals(session: &mut Session) -> Vec<String> {
         Err(Failure::Sql { code: got, message }) if got == code && message.contains(part) => {}
         other => complaints.push(format!("{statement}: {other:?}, not error {code} with '{part}'")),
     };
-    for (table, part) in [("record", "format version 6"), ("layout", "layout version 3")] {
+    for (table, part) in [("record", "format version 7"), ("layout", "layout version 3")] {
         let named = format!("'formats/{table}' cannot be used");
         for statement in ["SELECT * FROM formats.", "INSERT INTO formats.", "DELETE FROM formats."] {
             let rest = if statement.starts_with("INSERT") { " VALUES (4, 40)" } else { "" };

@@ -2,6 +2,9 @@
 
 use super::facts::Facts;
 
+/// The parser that TidesDB takes.
+const PARSER: &str = "ngram";
+
 /// The kind of a name in information_schema.TABLES.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
@@ -229,7 +232,7 @@ impl Table {
                 );
             }
         }
-        for (name, parser) in &self.parsers {
+        for (name, parser) in self.parsers.iter().filter(|(_, parser)| parser != PARSER) {
             against(
                 format!("FULLTEXT index {} WITH PARSER {}", quoted(name), quoted(parser)),
                 format!(
@@ -423,8 +426,8 @@ pub mod tests {
             ),
             (
                 &plain,
-                Box::new(|t: &mut Table| t.parsers.push(("words".into(), "ngram".into()))),
-                "FULLTEXT index `words` WITH PARSER `ngram`",
+                Box::new(|t: &mut Table| t.parsers.push(("words".into(), "mecab".into()))),
+                "FULLTEXT index `words` WITH PARSER `mecab`",
                 "DROP INDEX `words`",
             ),
             (

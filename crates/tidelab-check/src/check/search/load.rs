@@ -189,8 +189,9 @@ fn define(scene: &Scene<'_>, dice: &mut Dice) -> Done<()> {
             let count = dice.count(1, names.len());
             let columns = dice.some(&names, count).join(", ");
             // The hidden key of a table without one may need the lock.
+            let parser = scene.changes.table.parser();
             let lock = if scene.changes.table.key == Key::None { "" } else { ", LOCK=NONE" };
-            format!("ALTER TABLE {TABLE} ADD FULLTEXT KEY x ({columns}), ALGORITHM=INPLACE{lock}")
+            format!("ALTER TABLE {TABLE} ADD FULLTEXT KEY x ({columns}){parser}, ALGORITHM=INPLACE{lock}")
         };
         if tolerated(run_one(&mut session, &statement))? {
             is_there = !is_there;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::grammar::{Body, Part, Sign};
 use super::terms::{TermId, Terms};
-use super::words::Rules;
+use super::words::{runs_of_words, Rules, Word};
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
@@ -230,6 +230,20 @@ fn occurrences(words: &[(TermId, u64)], distance: u64, document: &Document) -> O
     (count > 0).then_some((count, distinct))
 }
 
+fn is_nothing(kind: &Kind) -> bool {
+    matches!(kind, Kind::Group(wishes) if wishes.is_empty())
+}
+
+fn phrase(text: &str, distance: u64, rules: &Rules, terms: &Terms) -> Kind {
+    let kept = |word: Word<'_>| Some((terms.kept(word.text, rules)?, word.position));
+    let words: Vec<(TermId, u64)> = rules.cut(text).into_iter().filter_map(kept).collect();
+    match words.as_slice() {
+        [] => Kind::Group(Vec::new()),
+        [(term, _)] => Kind::AnyOf(vec![*term], 1.0),
+        _ => Kind::Phrase(words, distance),
+    }
+}
+
 /// Parts without words neither help nor hinder.
 fn wishes(parts: &[Part], rules: &Rules, terms: &Terms) -> Vec<Wish> {
     let mut all = Vec::new();
@@ -242,12 +256,23 @@ fn wishes(parts: &[Part], rules: &Rules, terms: &Terms) -> Vec<Wish> {
         let any_of = |terms| Wish { sign, boost: 1.0, kind: Kind::AnyOf(terms, 1.0) };
         let kind = match &part.body {
             Body::Group(parts) => Kind::Group(wishes(parts, rules, terms)),
+            Body::Text(text) | Body::Start(text) if rules.ngram > 0 => {
+                let is_start = matches!(&part.body, Body::Start(_));
+                let wish = |(at, run): (usize, &str)| {
+                    if is_start && at + run.len() == text.len() && rules.is_short(run) {
+                        return terms.beginning_with(run).map(any_of);
+                    }
+                    let kind = phrase(run, 0, rules, terms);
+                    (!is_nothing(&kind)).then_some(Wish { sign, boost: 1.0, kind })
+                };
+                Kind::Group(runs_of_words(text).into_iter().filter_map(wish).collect())
+            }
             Body::Text(text) => {
                 let kept = rules.cut(text).into_iter().filter_map(|word| terms.kept(word.text, rules));
                 Kind::Group(kept.map(|term| any_of(vec![term])).collect())
             }
             Body::Start(text) => {
-                let start = |word: super::words::Word<'_>| {
+                let start = |word: Word<'_>| {
                     if word.is_last {
                         terms.beginning_with(word.text).map(any_of)
                     } else {
@@ -256,18 +281,9 @@ fn wishes(parts: &[Part], rules: &Rules, terms: &Terms) -> Vec<Wish> {
                 };
                 Kind::Group(rules.cut(text).into_iter().filter_map(start).collect())
             }
-            Body::Phrase(text, distance) => {
-                let kept =
-                    |word: super::words::Word<'_>| Some((terms.kept(word.text, rules)?, word.position));
-                let words: Vec<(TermId, u64)> = rules.cut(text).into_iter().filter_map(kept).collect();
-                match words.as_slice() {
-                    [] => Kind::Group(Vec::new()),
-                    [(term, _)] => Kind::AnyOf(vec![*term], 1.0),
-                    _ => Kind::Phrase(words, *distance),
-                }
-            }
+            Body::Phrase(text, distance) => phrase(text, *distance, rules, terms),
         };
-        if !matches!(&kind, Kind::Group(wishes) if wishes.is_empty()) {
+        if !is_nothing(&kind) {
             all.push(Wish { sign: part.sign, boost: part.boost, kind });
         }
     }

@@ -37,8 +37,8 @@ impl Oracle {
                 new.insert(Terms::open(&mut self.session, table.collation)?)
             }
         };
-        let needed = |word: &&str| beginnings || table.rules.keeps_length(word);
-        let words = texts.flat_map(|text| table.rules.cut(text)).map(|word| word.text).filter(needed);
+        terms.take_stopwords(&mut self.session, &table.rules)?;
+        let words = texts.flat_map(|text| table.rules.asked(text, beginnings));
         terms.learn(&mut self.session, words)?;
         Ok(terms)
     }

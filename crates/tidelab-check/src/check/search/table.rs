@@ -23,6 +23,27 @@ const COLLATIONS: [&str; 13] = [
 ];
 const BLENDS: [&str; 12] = ["", "", "", "", "-", "'", ".-", "@", "+'", "-*", "(", "/~<\""];
 
+/// Words of tables of stopwords; the first ones are in latin1 too.
+const OWN_STOPWORDS: [&str; 16] = [
+    "the",
+    "a",
+    "I",
+    "us",
+    "ta",
+    "Re",
+    "\u{e9}",
+    "tri",
+    "lo",
+    "42",
+    "x",
+    "_",
+    "stra\u{df}e",
+    "\u{6771}",
+    "\u{6771}\u{4eac}",
+    "\u{3b1}",
+];
+const OF_LATIN1: usize = 13;
+
 /// Values of `k` lie below.
 pub(super) const KEYS: i64 = 300;
 
@@ -96,19 +117,15 @@ impl Table {
                 indexes.push(Index { name, columns });
             }
         }
-        let rules = Rules {
-            least: *dice.pick(&[3, 3, 3, 1, 2, 4]),
-            most: *dice.pick(&[84, 84, 84, 20, 6]),
-            blend: dice.word(&BLENDS).chars().collect(),
-        };
+        let collation = dice.word(&COLLATIONS);
         Table {
             key: *dice.pick(&[Key::Int, Key::BigInt, Key::Text, Key::Composite, Key::None]),
-            collation: dice.word(&COLLATIONS),
+            collation,
             columns,
             indexes,
             partitions: if dice.one_in(4) { 3 } else { 0 },
             indexed: dice.one_in(2),
-            rules,
+            rules: rules(dice, collation.starts_with("utf8mb4")),
         }
     }
 
@@ -122,7 +139,7 @@ impl Table {
             indexes: vec![Index { name: "f", columns: vec![0] }],
             partitions: 0,
             indexed: false,
-            rules: Rules { least: 3, most: 84, blend: Vec::new() },
+            rules: Rules { least: 3, most: 84, ..Rules::default() },
         }
     }
 
@@ -150,23 +167,39 @@ impl Table {
             parts.push("KEY (n)".to_string());
         }
         parts.extend(
-            self.indexes.iter().map(|index| format!("FULLTEXT KEY {} ({})", index.name, self.list(index))),
+            self.indexes
+                .iter()
+                .map(|index| format!("FULLTEXT KEY {} ({}){}", index.name, self.list(index), self.parser())),
         );
         let partitions = match self.partitions {
             0 => String::new(),
             count => format!(" PARTITION BY KEY ({key_columns}) PARTITIONS {count}"),
         };
         let blend: String = self.rules.blend.iter().collect();
-        vec![
+        let stopwords = match &self.rules.stopwords {
+            None => vec!["SET GLOBAL tidesdb_ft_stopword_table = ''".to_string()],
+            Some(words) => stopword_table(words),
+        };
+        let rules = [
             format!("SET GLOBAL tidesdb_fts_min_word_len = {}", self.rules.least),
             format!("SET GLOBAL tidesdb_fts_max_word_len = {}", self.rules.most),
             format!("SET GLOBAL tidesdb_fts_blend_chars = {}", quote(&blend)),
-            format!(
-                "CREATE OR REPLACE TABLE {TABLE} ({}) ENGINE=TidesDB COLLATE {}{partitions}",
-                parts.join(", "),
-                self.collation
-            ),
-        ]
+            format!("SET GLOBAL tidesdb_ngram_token_size = {}", self.rules.ngram.max(1)),
+        ];
+        let table = format!(
+            "CREATE OR REPLACE TABLE {TABLE} ({}) ENGINE=TidesDB COLLATE {}{partitions}",
+            parts.join(", "),
+            self.collation
+        );
+        stopwords.into_iter().chain(rules).chain([table]).collect()
+    }
+
+    /// The parser of an index, as its definition has it.
+    pub(super) fn parser(&self) -> &'static str {
+        match self.rules.ngram {
+            0 => "",
+            _ => " WITH PARSER ngram",
+        }
     }
 
     fn key_type(&self) -> &'static str {
@@ -212,6 +245,37 @@ impl Table {
         let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
         format!("SELECT tag, n, {} FROM {TABLE}", names.join(", "))
     }
+}
+
+/// Rules of words, or of ngrams.
+fn rules(dice: &mut Dice, unicode: bool) -> Rules {
+    let known = if unicode { &OWN_STOPWORDS[..] } else { &OWN_STOPWORDS[..OF_LATIN1] };
+    let count = dice.count(0, 8);
+    let stopwords = dice.one_in(3).then(|| dice.some(known, count));
+    if dice.one_in(4) {
+        let ngram = *dice.pick(&[1, 2, 2, 2, 3]);
+        return Rules { least: ngram, most: ngram, ngram, stopwords, blend: Vec::new() };
+    }
+    Rules {
+        least: *dice.pick(&[3, 3, 3, 1, 2, 4]),
+        most: *dice.pick(&[84, 84, 84, 20, 6]),
+        blend: dice.word(&BLENDS).chars().collect(),
+        ngram: 0,
+        stopwords,
+    }
+}
+
+/// A table with these words, and the variable that names it.
+fn stopword_table(words: &[&str]) -> Vec<String> {
+    let mut statements = vec![
+        "CREATE OR REPLACE TABLE search.stopwords (value VARCHAR(50) COLLATE utf8mb4_bin)".to_string(),
+        "SET GLOBAL tidesdb_ft_stopword_table = 'search/stopwords'".to_string(),
+    ];
+    if !words.is_empty() {
+        let values: Vec<String> = words.iter().map(|word| format!("({})", quote(word))).collect();
+        statements.insert(1, format!("INSERT INTO search.stopwords VALUES {}", values.join(", ")));
+    }
+    statements
 }
 
 /// A text as a literal.

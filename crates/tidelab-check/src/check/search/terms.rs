@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::session::{Failure, Session};
-use super::words::{Rules, STOPWORDS};
+use super::words::{parts, Rules};
 
 /// A word equal to the others of its term: the first one that was asked for.
 pub(super) type TermId = usize;
@@ -36,11 +36,15 @@ impl Terms {
             "CREATE OR REPLACE TABLE search_words.{collation} (id INT PRIMARY KEY, w VARCHAR({LONGEST}) \
              COLLATE {collation} NOT NULL, KEY (w)) ENGINE=InnoDB"
         ))?;
-        let mut terms =
-            Terms { collation, words: BTreeMap::new(), weights: BTreeMap::new(), stopwords: BTreeSet::new() };
-        terms.learn(session, STOPWORDS)?;
-        terms.stopwords = STOPWORDS.iter().filter_map(|word| terms.words[*word].term).collect();
-        Ok(terms)
+        Ok(Terms { collation, words: BTreeMap::new(), weights: BTreeMap::new(), stopwords: BTreeSet::new() })
+    }
+
+    /// Takes the stopwords of an index.
+    pub(super) fn take_stopwords(&mut self, session: &mut Session, rules: &Rules) -> Result<(), Failure> {
+        let words = rules.stopwords();
+        self.learn(session, words.iter().copied())?;
+        self.stopwords = words.iter().filter_map(|word| self.words[*word].term).collect();
+        Ok(())
     }
 
     /// Asks for the terms of new words.
@@ -86,7 +90,18 @@ impl Terms {
         if !rules.keeps_length(word) {
             return None;
         }
-        self.words.get(word)?.term.filter(|term| !self.stopwords.contains(term))
+        let is_stopword = |word: &str| {
+            self.words
+                .get(word)
+                .and_then(|known| known.term)
+                .is_some_and(|term| self.stopwords.contains(&term))
+        };
+        // An ngram is left out if a part of it is a stopword.
+        let is_out = match rules.ngram {
+            0 => is_stopword(word),
+            _ => !self.stopwords.is_empty() && parts(word).into_iter().any(is_stopword),
+        };
+        self.words.get(word)?.term.filter(|_| !is_out)
     }
 
     /// Terms of words that begin so, under the collation; none for a word without weight.
