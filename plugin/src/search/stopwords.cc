@@ -14,6 +14,10 @@ constexpr const char *innodb_words[] = {
 
 }  // namespace
 
+size_t number_of_stopwords(const FullTextSettings &settings) {
+  return settings.stopwords == Stopwords::INNODB ? array_elements(innodb_words) : 0;
+}
+
 StopwordTerms::StopwordTerms(Stopwords which, const TermCodec &codec) {
   if (which == Stopwords::NONE) return;
   ByteBuffer term;
