@@ -194,5 +194,6 @@ maria_declare_plugin(tidesdb){MYSQL_STORAGE_ENGINE_PLUGIN,
     INFORMATION_TABLE("TIDESDB_METRICS", init_metrics, "Status variables of TidesDB with their meaning"),
     INFORMATION_TABLE("TIDESDB_MEMORY", init_memory, "Who holds the memory of TidesDB"),
     INFORMATION_TABLE("TIDESDB_FOREIGN_KEYS", init_foreign_keys,
-                      "Foreign keys of TidesDB tables, and the index of the parent that each goes by")
-        maria_declare_plugin_end;
+                      "Foreign keys of TidesDB tables, and the index of the parent that each goes by"),
+    INFORMATION_TABLE("TIDESDB_FULLTEXT", init_full_text,
+                      "Full text indexes of TidesDB: rules of their words, size") maria_declare_plugin_end;

@@ -15,6 +15,7 @@ use tidesdb_simulated::{simulation, Error, Isolation, TransactionOptions};
 use crate::cut::Part;
 use crate::events::hit;
 use crate::model::{Commit, Place, Range, Row, Seen, Value};
+use crate::program::Leaning;
 use crate::random::Random;
 use crate::world::{World, PATIENCE};
 
@@ -53,7 +54,7 @@ pub struct Client<'a> {
 
 /// The kind of a change.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Put,
     Insert,
     Delete,
@@ -149,7 +150,7 @@ impl<'a> Client<'a> {
         self.random = Random::new(self.seed, ((client + 1) << 32) + (transaction << 8) + part);
     }
 
-    fn family(&mut self) -> Result<Arc<Family>, Failed> {
+    pub(crate) fn family(&mut self) -> Result<Arc<Family>, Failed> {
         if self.families.is_empty() || self.random.one_in(8) {
             let found = self.world.some_family(&mut self.random);
             return found.ok_or_else(|| Failed::Store(Error::NoSuchFamily("f".into())));
@@ -164,7 +165,7 @@ impl<'a> Client<'a> {
         Ok((family, place))
     }
 
-    fn row(&mut self) -> Row {
+    pub(crate) fn row(&mut self) -> Row {
         self.written += 1;
         let mut value = format!("{}.{}.", self.number, self.written).into_bytes();
         match self.random.below(40) {
@@ -245,7 +246,14 @@ impl<'a> Client<'a> {
         let (before, locked, runs) = (self.own.clone(), self.locked.clone(), txn.run_changes());
         // Ranges come into the way of appliers.
         let scans = self.world.program.is_forced() && self.random.one_in(2);
-        let done = match if scans { 11 } else { self.random.below(13) } {
+        let words = self.world.program.leaning == Leaning::Words && !self.random.one_in(4);
+        let done = match if words {
+            13 + self.random.below(2)
+        } else if scans {
+            11
+        } else {
+            self.random.below(13)
+        } {
             0..=3 => self.write(txn),
             4 => self.insert(txn),
             5 => self.delete(txn),
@@ -255,6 +263,8 @@ impl<'a> Client<'a> {
             9 => self.scan(txn),
             10 => self.savepoint(txn),
             11 => self.locking_scan(txn),
+            13 => self.document(txn),
+            14 => self.search(txn),
             _ => self.many(txn),
         };
         match done {
@@ -284,7 +294,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn change(
+    pub(crate) fn change(
         &mut self,
         txn: &mut Transaction,
         family: &Arc<Family>,

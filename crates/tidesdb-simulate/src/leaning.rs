@@ -20,6 +20,7 @@ impl Program {
             Leaning::ReadsFail => self.lean_to_reads_fail(),
             Leaning::LongReadsFail => self.lean_to_long_reads_fail(),
             Leaning::Forced => self.lean_to_forced(random),
+            Leaning::Words => self.lean_to_words(random),
         }
         self
     }
@@ -107,6 +108,17 @@ impl Program {
         self.beside.clear();
         let amount = Amount { workers: 1 + random.below(2), rounds: 10 + random.below(50) };
         self.beside.insert(Work::Appliers, amount);
+    }
+
+    /// Small values, filters of prefixes in some programs, and one family in most.
+    fn lean_to_words(&mut self, random: &mut Random) {
+        self.options.max_memory = 0;
+        self.longest = 100;
+        self.clients = 2 + random.below(3) as usize;
+        self.transactions += 6;
+        if random.one_in(2) {
+            self.family_options.truncate(1);
+        }
     }
 
     /// One family with blocks of so many bytes, next to none of them cached, and reads of tables fail.

@@ -36,6 +36,7 @@ mod run;
 mod shares;
 mod watch;
 mod watcher;
+mod words;
 mod work;
 mod world;
 

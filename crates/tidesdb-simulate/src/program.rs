@@ -33,6 +33,8 @@ pub enum Leaning {
     LongReadsFail,
     /// Appliers of a cluster, and clients that hold their locks for long.
     Forced,
+    /// Rows with dozens of entries, as a full text index has them, found by the prefix that a word's entries have.
+    Words,
 }
 
 impl Leaning {
@@ -45,6 +47,7 @@ impl Leaning {
             3 => Leaning::ReadsFail,
             4 => Leaning::LongReadsFail,
             5 => Leaning::Forced,
+            6 => Leaning::Words,
             _ => Leaning::None,
         }
     }

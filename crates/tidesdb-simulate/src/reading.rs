@@ -40,7 +40,7 @@ impl Client<'_> {
     }
 
     /// Whether the log had failed before a locking read begins: the newest rows may be those of refused commits.
-    fn must_refuse(&self) -> bool {
+    pub(crate) fn must_refuse(&self) -> bool {
         let failed = self.world.faults.were_told() && self.world.db.stats().is_read_only;
         if failed {
             hit("locking read after the log failed");
@@ -156,7 +156,7 @@ impl Client<'_> {
     }
 
     /// The snapshot of plain reads now. It has all commits answered before the transaction began.
-    fn snapshot(&self, txn: &Transaction) -> Result<Option<u64>, Failed> {
+    pub(crate) fn snapshot(&self, txn: &Transaction) -> Result<Option<u64>, Failed> {
         match txn.snapshot_seq() {
             Some(seq) if seq < self.floor => Err(Failed::Wrong(format!(
                 "it reads at {seq}, and commit {} was answered before it began",
@@ -185,19 +185,23 @@ impl Client<'_> {
             return Err(Failed::Wrong(format!("a locking scan of {} is not in order", from.escape_ascii())));
         }
         let second = self.world.second(txn, mode);
-        let TransactionOptions { isolation, optimistic, .. } = self.options;
-        let keeps_gaps = match optimistic {
-            true => isolation == Isolation::Serializable,
-            false => isolation >= Isolation::RepeatableRead,
-        };
-        if keeps_gaps {
+        if self.keeps_gaps() {
             let to = scan.bound.map(<[u8]>::to_vec);
             self.kept.push(Range { life, from, to, found: Found { rows, second }, unknown });
         }
         Ok(())
     }
 
-    fn name(&self) -> String {
+    /// Whether a locking scan keeps others from the gaps that it passes.
+    pub(crate) fn keeps_gaps(&self) -> bool {
+        let TransactionOptions { isolation, optimistic, .. } = self.options;
+        match optimistic {
+            true => isolation == Isolation::Serializable,
+            false => isolation >= Isolation::RepeatableRead,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
         format!("client {}", self.number)
     }
 }

@@ -432,15 +432,21 @@ void ha_tidesdb::give_key(Slice key, uchar *buf) {
 */
 FullTextSearch *ha_tidesdb::search_of_rows() {
   const TABLE_LIST *named = table->pos_in_table_list;
-  const uint number = is_partition() && named && named->select_lex ? partition_number() : MY_BIT_NONE;
-  if (number != MY_BIT_NONE) {
+  if (is_partition() && named && named->select_lex) {
     List_iterator<Item_func_match> items(*named->select_lex->ftfunc_list);
     while (const Item_func_match *item = items++)
-      if (item->table == table && item->join_key && item->ft_handler)
-        return reinterpret_cast<FullTextSearch *>(
-            reinterpret_cast<st_partition_ft_info *>(item->ft_handler)->part_ft_info[number]);
+      if (item->table == table && item->join_key && item->ft_handler) return search_of(item);
   }
   return reinterpret_cast<FullTextSearch *>(ft_handler);
+}
+
+/* nullptr: not made (yet), or not in this partition. */
+FullTextSearch *ha_tidesdb::search_of(const Item_func_match *item) {
+  if (!item->ft_handler || !is_partition()) return reinterpret_cast<FullTextSearch *>(item->ft_handler);
+  const uint number = partition_number();
+  if (number == MY_BIT_NONE) return nullptr;
+  return reinterpret_cast<FullTextSearch *>(
+      reinterpret_cast<st_partition_ft_info *>(item->ft_handler)->part_ft_info[number]);
 }
 
 int ha_tidesdb::ft_init() {

@@ -16,9 +16,10 @@
     repair.cc  REPAIR, which leaves out no row
     unchecked_keys.cc  UNIQUE over long columns, WITHOUT OVERLAPS, where the server does not look
     cluster_keys.cc  certification keys of changed rows
-    full_text.cc  MATCH ... AGAINST
+    full_text.cc  MATCH ... AGAINST     match_scan.cc  UPDATE and DELETE by it
   Its state is in types of their own, each with its invariants:
     scan.h  one scan                    table_cursors.h  the engine's cursors
+    match_scan.h  one through a search's rows
     lock_choice.h  what reads lock      lifetimes.h  when written rows expire
     row_writer.h  a row's operations    read_buffers.h  bytes and facts of the last read
 
@@ -48,6 +49,7 @@
 #include "handler/child_table.h"
 #include "handler/lifetimes.h"
 #include "handler/lock_choice.h"
+#include "handler/match_scan.h"
 #include "handler/read_buffers.h"
 #include "handler/row_writer.h"
 #include "handler/scan.h"
@@ -182,6 +184,9 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int pre_ft_init() override { return ft_init(); }
   int ft_read(uchar *buf) override;
   float score_of_record(const tidesdb::FullTextSearch &search, const uchar *record);
+
+  /* --- match_scan.cc --- */
+  const COND *cond_push(const COND *condition) override;
 
   /* --- ttl.cc --- */
   int rnd_pos_by_record(uchar *record) override;
@@ -363,11 +368,16 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int expand_search(const String &text, tidesdb::FullTextSearch *search);
   int read_words(uint index, Slice primary_key, EntrySet *entries);
   tidesdb::FullTextSearch *search_of_rows();
+  tidesdb::FullTextSearch *search_of(const Item_func_match *item);
   void choose_rows(uint flags, tidesdb::FullTextSearch *search);
   bool has_self_contained_key() const;
   void give_key(Slice key, uchar *buf);
   int read_postings(uint index, const tidesdb::Lookup &lookup, const std::function<bool(Slice, Slice)> &take);
   float score_by_words(const tidesdb::FullTextSearch &search, const uchar *record, Slice primary_key);
+
+  /* match_scan.cc */
+  const tidesdb::FullTextSearch *choose_search();
+  int next_match(uchar *buf);
 
   /* pushdown.cc */
   bool has_index_condition() const { return pushed_idx_cond && pushed_idx_cond_keyno == scan_.index; }
@@ -604,6 +614,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
 
   /* --- of the scan --- */
   tidesdb::Scan scan_;
+  tidesdb::MatchScan match_scan_;
   tidesdb::TableCursors cursors_;
   tidesdb::ReadBuffers buffers_;
   tidesdb::LastRow last_row_;

@@ -152,6 +152,7 @@ int ha_tidesdb::reset() {
   if (!full_text_kinds_.empty()) {
     for (const FullTextKind *kind : full_text_kinds_) kind->release();
     search_figures_.clear();
+    match_scan_.forget();
   }
   buffers_.end_statement();
   if (row_checks_) row_checks_->reset();

@@ -31,7 +31,8 @@ handler::Table_flags ha_tidesdb::table_flags() const {
       HA_CAN_VIRTUAL_COLUMNS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE | HA_CAN_SKIP_LOCKED |
       HA_CAN_TABLES_WITHOUT_ROLLBACK | HA_CAN_GEOMETRY | HA_CAN_ONLINE_BACKUPS | HA_CAN_REPAIR |
       HA_CAN_FULLTEXT | HA_CAN_FULLTEXT_EXT | HA_HAS_RECORDS;
-  const Table_flags flags = may_be_filled_beside_writers() ? always : always | NO_ONLINE_ALTER;
+  Table_flags flags = may_be_filled_beside_writers() ? always : always | NO_ONLINE_ALTER;
+  if (!full_text_kinds_.empty()) flags |= HA_CAN_TABLE_CONDITION_PUSHDOWN;
   /* Statements that are repeated see rows that have expired meanwhile, or not yet. */
   if (open_table_ && open_table_->rows_expire()) return flags;
   return locks_keep_statement_order() ? flags | HA_BINLOG_STMT_CAPABLE : flags;

@@ -459,6 +459,7 @@ int ha_tidesdb::rnd_init(bool scan) {
 }
 
 int ha_tidesdb::rnd_end() {
+  match_scan_.forget();
   scan_.finish();
   return 0;
 }
@@ -468,6 +469,11 @@ int ha_tidesdb::rnd_next(uchar *buf) {
     return return_row(step(1), 1, buf, HA_ERR_END_OF_FILE);
   if (const int error = begin_read()) return error;
   if (const int error = lock_for_read()) return error;
+  if (match_scan_.may_begin()) {
+    if (!match_scan_.search) match_scan_.search = choose_search();
+    if (match_scan_.search) return next_match(buf);
+    match_scan_.forget();
+  }
   const int status = scan_.position == Position::NONE ? seek(TIDESDB_SEEK_FIRST, {nullptr, 0}, 0) : step(1);
   return return_row(status, 1, buf, HA_ERR_END_OF_FILE);
 }

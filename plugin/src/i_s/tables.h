@@ -25,6 +25,7 @@ int init_compactions(void *schema);
 int init_metrics(void *schema);
 int init_memory(void *schema);
 int init_foreign_keys(void *schema);
+int init_full_text(void *schema);
 
 }  // namespace i_s
 

@@ -16,6 +16,18 @@ constexpr const char *innodb_words[] = {
 
 }  // namespace
 
+size_t number_of_stopwords(const FullTextSettings &settings) {
+  switch (settings.stopwords) {
+    case Stopwords::INNODB:
+      return array_elements(innodb_words);
+    case Stopwords::OWN:
+      return static_cast<size_t>(
+          std::count(settings.stopword_list.begin(), settings.stopword_list.end(), '\0'));
+    default:
+      return 0;
+  }
+}
+
 StopwordTerms::StopwordTerms(const FullTextSettings &settings, CHARSET_INFO *charset,
                              const TermCodec &codec) {
   if (settings.stopwords == Stopwords::INNODB)

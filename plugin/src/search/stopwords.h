@@ -12,6 +12,9 @@
 
 namespace tidesdb {
 
+/* Of the list of an index. */
+size_t number_of_stopwords(const FullTextSettings &settings);
+
 class StopwordTerms {
  public:
   StopwordTerms(const FullTextSettings &settings, CHARSET_INFO *charset, const TermCodec &codec);

@@ -5,6 +5,8 @@
 //! by all writers. A COMMIT sent and not answered is in doubt. The token row decides it, and the writer's
 //! rows must then be exactly those before or those after it.
 //!
+//! Words of a row's filler name it: statements find some rows by MATCH, and after a restart all of them are found so.
+//!
 //! With InnoDB, every second transaction writes its token into one of its tables, too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,11 +44,28 @@ struct Account {
 }
 
 impl Account {
-    /// The filler: its length and letters follow from the token, so a row of two transactions shows.
+    /// The filler: its length and letters follow from the token, so a row of two transactions shows. Before
+    /// them stand words of its writer: one of the row, one of the transaction.
     fn pad(&self) -> String {
         let letter = char::from(b'a' + u8::try_from(self.token % 26).unwrap_or(0));
-        String::from(letter).repeat(usize::try_from(self.token % 1500).unwrap_or(0))
+        let letters = String::from(letter).repeat(usize::try_from(self.token % 1500).unwrap_or(0));
+        format!("{} token{} {letters}", word_of(self.token / TOKENS, self.name), self.token)
     }
+
+    /// The condition on the row with this id: some rows are found by their words.
+    fn place(&self, id: i64, token: i64) -> String {
+        if (id + token) % 4 != 0 {
+            return format!("id = {id}");
+        }
+        let word = word_of(self.token / TOKENS, self.name);
+        // (The key itself would be a better way.)
+        format!("MATCH (pad) AGAINST ('+{word} +token{}' IN BOOLEAN MODE) AND id + 0 = {id}", self.token)
+    }
+}
+
+/// The word of a writer's row with this name.
+fn word_of(writer: i64, name: i64) -> String {
+    format!("w{writer}n{name}")
 }
 
 type Rows = BTreeMap<i64, Account>;
@@ -109,7 +128,7 @@ pub(super) fn make_tables(server: &Server) -> Result<()> {
             "CREATE DATABASE torture",
             "CREATE TABLE torture.account (id BIGINT PRIMARY KEY, grp INT, name VARCHAR(40) NOT NULL,
                token BIGINT NOT NULL, pad TEXT NOT NULL, KEY by_grp (grp), UNIQUE KEY by_name (name),
-               KEY by_token (token, grp)) ENGINE=TidesDB",
+               KEY by_token (token, grp), FULLTEXT KEY by_word (pad)) ENGINE=TidesDB",
             "CREATE TABLE torture.token (token BIGINT PRIMARY KEY, writer INT NOT NULL, KEY by_writer (writer))
                ENGINE=TidesDB",
             "CREATE TABLE torture.elsewhere (token BIGINT PRIMARY KEY, writer INT NOT NULL, pad TEXT NOT NULL,
@@ -261,15 +280,15 @@ impl Writer {
             let grp_text = grp.map_or("NULL".to_string(), |g| g.to_string());
             let name_text = format!("w{}-{name}", self.number);
             let pad = account.pad();
-            let there = rows.contains_key(&id);
-            if there && random.random_bool(0.3) {
-                statements.push(format!("DELETE FROM torture.account WHERE id = {id}"));
+            let place = rows.get(&id).map(|row| row.place(id, token));
+            if let Some(place) = place.as_ref().filter(|_| random.random_bool(0.3)) {
+                statements.push(format!("DELETE FROM torture.account WHERE {place}"));
                 rows.remove(&id);
                 continue;
             }
-            statements.push(if there {
+            statements.push(if let Some(place) = place {
                 format!(
-                    "UPDATE torture.account SET grp = {grp_text}, name = '{name_text}', token = {token}, pad = '{pad}' WHERE id = {id}"
+                    "UPDATE torture.account SET grp = {grp_text}, name = '{name_text}', token = {token}, pad = '{pad}' WHERE {place}"
                 )
             } else {
                 format!("INSERT INTO torture.account VALUES ({id}, {grp_text}, '{name_text}', {token}, '{pad}')")
@@ -332,6 +351,24 @@ impl Writer {
                     must_be.map_or("none".to_string(), |columns| picture(columns))
                 ));
             }
+        }
+        self.search(session)
+    }
+
+    /// Searches for all words that its rows can have: these are found, once by entries alone, and no others.
+    fn search(&mut self, session: &mut Session) -> Result<()> {
+        let words: Vec<String> = (0..NAMES).map(|name| word_of(self.number, name)).collect();
+        let rows = format!("FROM torture.account WHERE MATCH (pad) AGAINST ('{}')", words.join(" "));
+        let count = must("count by words", session.number(&format!("SELECT COUNT(*) {rows}")))?;
+        let found = must("search by words", session.numbers(&format!("SELECT id {rows} ORDER BY id")))?;
+        let found: Vec<i64> = found.into_iter().flatten().collect();
+        if usize::try_from(count) != Ok(found.len()) || !found.iter().eq(self.rows.keys()) {
+            self.complaints.push(format!(
+                "writer {}: {} rows are found by their words, {count} by entries alone, {} must be",
+                self.number,
+                found.len(),
+                self.rows.len()
+            ));
         }
         Ok(())
     }
@@ -428,7 +465,8 @@ mod tests {
             let (id, columns) = values.strip_suffix(')')?.split_once(", ")?;
             return Some((id.to_string(), columns.to_string()));
         }
-        let (change, id) = statement.split_once(" WHERE id = ")?;
+        let (change, condition) = statement.split_once(" WHERE ")?;
+        let (_, id) = condition.rsplit_once(" = ")?;
         let columns = change.strip_prefix("UPDATE torture.account SET ").unwrap_or_default();
         let columns: Vec<&str> =
             columns.split(", ").filter_map(|set| Some(set.split_once(" = ")?.1)).collect();

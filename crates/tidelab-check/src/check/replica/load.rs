@@ -21,6 +21,12 @@ const IDS: i64 = 200;
 const SHARED: i64 = 16;
 /// Values of the search column in the table without a key.
 const GROUPS: i64 = 40;
+/// Rows of `article`, and its words: few, so that most changes meet others.
+const ARTICLES: i64 = 120;
+const WORDS: [&str; 12] = [
+    "amber", "birch", "cedar", "delta", "ember", "flint", "grove", "heath", "islet", "jetty", "knoll",
+    "ledge",
+];
 /// A writer's rest after a transaction: the replica, with half of the machine, must keep up.
 const REST: Duration = Duration::from_millis(2);
 
@@ -45,6 +51,10 @@ pub(super) fn make_tables(session: &mut Session, engine: Engine) -> Result<()> {
                 "CREATE TABLE torture.journal (n BIGINT AUTO_INCREMENT PRIMARY KEY, writer INT NOT NULL,
                    what BLOB, KEY by_writer (writer)) ENGINE={engine}"
             ),
+            &format!(
+                "CREATE TABLE torture.article (id BIGINT PRIMARY KEY, body VARCHAR(200) NOT NULL, hits INT NOT NULL,
+                   FULLTEXT KEY words (body)) ENGINE={engine}"
+            ),
             &format!("CREATE TABLE torture.shared (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE={engine}"),
             "CREATE TABLE torture.twin_tidesdb (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE=TidesDB",
             "CREATE TABLE torture.twin_innodb (id INT PRIMARY KEY, n BIGINT NOT NULL) ENGINE=InnoDB",
@@ -59,6 +69,8 @@ pub(super) fn make_tables(session: &mut Session, engine: Engine) -> Result<()> {
 pub(super) struct Load {
     socket: PathBuf,
     seed: u64,
+    by_match: bool,
+    changed_by_match: AtomicU64,
     stop: AtomicBool,
     commits: AtomicU64,
     refused: AtomicU64,
@@ -75,10 +87,13 @@ impl Drop for Ends<'_> {
 }
 
 impl Load {
-    pub(super) fn new(socket: &Path, seed: u64) -> Load {
+    /// `by_match`: statements with MATCH, in all formats of the binary log.
+    pub(super) fn new(socket: &Path, seed: u64, by_match: bool) -> Load {
         Load {
             socket: socket.to_path_buf(),
             seed,
+            by_match,
+            changed_by_match: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -103,6 +118,11 @@ impl Load {
         self.commits.load(Ordering::Relaxed)
     }
 
+    /// Rows that statements with MATCH have changed.
+    pub(super) fn changed_by_match(&self) -> u64 {
+        self.changed_by_match.load(Ordering::Relaxed)
+    }
+
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -122,14 +142,26 @@ impl Load {
         let mut token = 0;
         while !self.stop.load(Ordering::Relaxed) {
             token += 1;
-            let statements = transaction(number as i64, token, &mut random);
-            match statements.iter().try_for_each(|s| session.run(s).map(drop)) {
+            let statements = if random.random_bool(0.2) {
+                articles(self.by_match, &mut random)
+            } else {
+                transaction(number as i64, token, &mut random)
+            };
+            let mut by_match = 0;
+            let done: std::result::Result<(), Failure> = statements.iter().try_for_each(|statement| {
+                let rows = session.run(statement)?;
+                by_match += if statement.contains("MATCH") { rows } else { 0 };
+                Ok(())
+            });
+            match done {
                 Ok(()) => {
                     self.commits.fetch_add(1, Ordering::Relaxed);
+                    self.changed_by_match.fetch_add(by_match, Ordering::Relaxed);
                 }
                 Err(failure) if failure.is_conflict() => {
                     self.refused.fetch_add(1, Ordering::Relaxed);
                     session.run("ROLLBACK")?;
+                    session.run("SET SESSION binlog_format = ROW")?;
                 }
                 Err(failure) => return Err(failure),
             }
@@ -160,6 +192,44 @@ fn transaction(writer: i64, token: i64, random: &mut StdRng) -> Vec<String> {
     }
     statements.push(if random.random_bool(0.05) { "ROLLBACK" } else { "COMMIT" }.to_string());
     statements
+}
+
+/// A transaction over `article`, in a format of the binary log of its own.
+fn articles(by_match: bool, random: &mut StdRng) -> Vec<String> {
+    let formats = if by_match { &["STATEMENT", "STATEMENT", "MIXED", "ROW"][..] } else { &["ROW"] };
+    let format = formats[random.random_range(0..formats.len())];
+    let mut statements = vec![format!("SET SESSION binlog_format = {format}"), "BEGIN".to_string()];
+    for _ in 0..random.random_range(1..=3) {
+        statements.push(article(by_match, random));
+    }
+    statements.push(if random.random_bool(0.1) { "ROLLBACK" } else { "COMMIT" }.to_string());
+    statements.push("SET SESSION binlog_format = ROW".to_string());
+    statements
+}
+
+fn article(by_match: bool, random: &mut StdRng) -> String {
+    let mut word = || WORDS[random.random_range(0..WORDS.len())];
+    let (one, two) = (word(), word());
+    let body: Vec<&str> = (0..4).map(|_| word()).collect();
+    let body = body.join(" ");
+    let id = random.random_range(0..ARTICLES);
+    let natural = format!("MATCH (body) AGAINST ('{one}')");
+    let boolean = format!("MATCH (body) AGAINST ('+{one} -{two}' IN BOOLEAN MODE)");
+    match random.random_range(0..10) {
+        0 if by_match => format!("UPDATE torture.article SET hits = hits + 1 WHERE {natural}"),
+        1 if by_match => format!("UPDATE torture.article SET hits = hits + 1 WHERE {boolean} AND hits < 9"),
+        2 if by_match => {
+            format!("UPDATE torture.article SET body = CONCAT(LEFT(body, 60), ' {two}') WHERE {boolean} AND id % 5 = 0")
+        }
+        3 if by_match => format!("DELETE FROM torture.article WHERE {boolean} AND id % 7 = 0"),
+        4 if by_match => {
+            format!(
+                "DELETE FROM torture.article WHERE MATCH (body) AGAINST ('\"{one} {two}\"' IN BOOLEAN MODE)"
+            )
+        }
+        5 => format!("DELETE FROM torture.article WHERE id = {id}"),
+        _ => format!("REPLACE INTO torture.article VALUES ({id}, '{body}', 0)"),
+    }
 }
 
 fn change(writer: i64, token: i64, random: &mut StdRng) -> String {

@@ -6,7 +6,7 @@ use super::super::session::Session;
 use super::super::sql::Dice;
 use super::forms::Asked;
 use super::snapshot::{Question, Snapshot};
-use super::table::TABLE;
+use super::table::{quote, TABLE};
 use super::{run_one, Done};
 
 /// Changes matching rows in the open transaction. The complaint, if others were changed.
@@ -21,11 +21,19 @@ pub(super) fn change(
     let m = question.expression("");
     let of_b = question.expression("b");
     let joined = format!("{TABLE} a JOIN {TABLE} b ON a.tag = b.tag");
-    let (statement, deletes, any_n) = match dice.number(0, 4) {
+    let texts = question.columns();
+    let (statement, deletes, any_n) = match dice.number(0, 7) {
         0 => (format!("UPDATE {TABLE} SET m = 1 WHERE {m}"), false, true),
         1 => (format!("UPDATE {TABLE} SET m = 1 WHERE {m} AND n < {bound}"), false, false),
         2 => (format!("UPDATE {joined} SET a.m = 1 WHERE {of_b} AND a.n < {bound}"), false, false),
         3 => (format!("DELETE FROM {TABLE} WHERE {m}"), true, true),
+        // The rows that the statement makes match are not met again.
+        4 => {
+            let text = format!("CONCAT_WS(' ', {}, {})", texts[0], quote(&question.text));
+            (format!("UPDATE {TABLE} SET m = m + 1, {} = LEFT({text}, 300) WHERE {m}", texts[0]), false, true)
+        }
+        5 => (format!("DELETE FROM {TABLE} WHERE n < {bound} AND 0 < {m}"), true, false),
+        6 => (format!("UPDATE {TABLE} SET m = 1 WHERE m = 0 AND {m} > 0"), false, true),
         _ => (format!("DELETE a FROM {joined} WHERE {of_b} AND b.n < {bound}"), true, false),
     };
     let (mut hit, mut other) = (BTreeSet::new(), BTreeSet::new());

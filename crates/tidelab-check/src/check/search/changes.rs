@@ -25,7 +25,12 @@ impl Changes<'_> {
     /// A change of one or several rows.
     pub(super) fn change(&self, dice: &mut Dice) -> String {
         let key = dice.number(0, KEYS - 1);
-        let condition = match dice.number(0, 5) {
+        let condition = match dice.number(0, 6) {
+            2 => {
+                let columns = self.table.list(dice.pick(&self.table.indexes));
+                let word = quote(&self.vocabulary.in_some_case(dice));
+                format!("MATCH ({columns}) AGAINST ({word}) AND n < {}", dice.number(0, 100))
+            }
             0 => format!("n = {}", dice.number(0, 100)),
             1 => {
                 let low = dice.number(0, 100);

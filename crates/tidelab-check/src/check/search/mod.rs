@@ -43,13 +43,16 @@ struct Counts {
     refused: u64,
     /// Questions that some row matched, and not all.
     telling: u64,
+    /// Questions WITH QUERY EXPANSION.
+    expanded: u64,
     changes: u64,
 }
 
 impl Counts {
     /// Complaints about an idle check.
     fn too_little(&self) -> Option<String> {
-        let idle = self.refused == 0 || self.changes == 0 || self.telling * 3 < self.questions;
+        let idle =
+            self.refused == 0 || self.expanded == 0 || self.changes == 0 || self.telling * 3 < self.questions;
         idle.then(|| format!("hardly anything was compared: {}", line(self)))
     }
 }
@@ -77,8 +80,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Verdict> {
 
 fn line(counts: &Counts) -> String {
     format!(
-        "{} queries ({} refused by the grammar, {} with some of the rows), {} changes",
-        counts.questions, counts.refused, counts.telling, counts.changes
+        "{} queries ({} refused by the grammar, {} with query expansion, {} with some of the rows), {} changes",
+        counts.questions, counts.refused, counts.expanded, counts.telling, counts.changes
     )
 }
 
@@ -268,6 +271,7 @@ impl Round<'_> {
             let mut one = || snapshot.question(dice, self.oracle, table, self.changes.vocabulary);
             let questions = [one().map_err(failed)?, one().map_err(failed)?];
             self.counts.questions += 1;
+            self.counts.expanded += u64::from(questions[0].expands);
             match &questions[0].answer {
                 None => self.counts.refused += 1,
                 Some(answer) => {

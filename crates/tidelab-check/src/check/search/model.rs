@@ -9,7 +9,7 @@
 //! with N rows, n rows that have the word, f times in the row, l different words of the row, m of a row in the mean.
 //! Lengths are rounded down to four significant bits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::grammar::{Body, Part, Sign};
 use super::terms::{TermId, Terms};
@@ -27,6 +27,14 @@ const GAP: u64 = 1 << 40;
 pub(super) struct Figures {
     pub(super) rows: f64,
     pub(super) entries: f64,
+    /// True if beginnings of words have a weight of their own: rows with several count several times.
+    pub(super) partitioned: bool,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Figures { rows: 1.0, entries: 1.0, partitioned: false }
+    }
 }
 
 /// What an index has of a row: positions of each term.
@@ -171,7 +179,7 @@ impl<'a> Search<'a> {
                 Outcome {
                     matches: true,
                     score: times * self.bm25(self.weight(terms), frequency, document),
-                    is_exact: true,
+                    is_exact: terms.len() == 1 || !self.figures.partitioned,
                 }
             }
             Kind::Phrase(words, distance) => {
@@ -193,11 +201,36 @@ impl<'a> Search<'a> {
     }
 
     fn bm25(&self, weight: f64, frequency: usize, document: &Document) -> f64 {
-        let Figures { rows, entries } = self.figures;
+        let Figures { rows, entries, .. } = self.figures;
         let mean = if rows > 0.0 && entries > 0.0 { entries / rows } else { 1.0 };
         let frequency = frequency as f64;
         weight * frequency * (K1 + 1.0) / (frequency + K1 * (1.0 - B + B * document.length() / mean))
     }
+}
+
+/// Most rows whose words an expanded query takes, and most of these words.
+const BEST: usize = 20;
+const EXPANSION: usize = 200;
+
+/// The answer after the words of all matching rows came to the query; none if the index would take some of them alone.
+pub(super) fn expanded(documents: &[Document], answer: &[Outcome]) -> Option<Vec<Outcome>> {
+    let matching: Vec<&Document> = documents
+        .iter()
+        .zip(answer)
+        .filter(|(_, outcome)| outcome.matches)
+        .map(|(document, _)| document)
+        .collect();
+    let terms: BTreeSet<TermId> =
+        matching.iter().flat_map(|document| document.places.keys().copied()).collect();
+    if matching.len() > BEST || terms.len() > EXPANSION {
+        return None;
+    }
+    let one = |document: &Document| {
+        let matches = document.places.keys().any(|term| terms.contains(term));
+        // (The weight of a row depends on how often the words come.)
+        Outcome { matches, score: 0.0, is_exact: !matches }
+    };
+    Some(documents.iter().map(one).collect())
 }
 
 /// How often a row has a phrase, and whether the rules say so exactly; none: not once.

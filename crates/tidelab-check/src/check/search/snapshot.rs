@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::session::{Failure, Session};
 use super::super::sql::Dice;
 use super::grammar;
-use super::model::{Document, Figures, Outcome, Search};
+use super::model::{expanded, Document, Figures, Outcome, Search};
 use super::table::{quote, Table};
 use super::terms::Terms;
 use super::vocabulary::Vocabulary;
@@ -95,12 +95,9 @@ impl Snapshot {
 
     /// Reads the store's figures. Nobody else may be at work, and nothing be uncommitted.
     pub(super) fn read_figures(&mut self, session: &mut Session, table: &Table) -> Result<(), Failure> {
-        if table.partitions != 0 {
-            return Ok(());
-        }
         let of = |index: &str| {
             format!(
-                "SELECT entries FROM information_schema.tidesdb_column_families \
+                "SELECT CAST(SUM(entries) AS INT) FROM information_schema.tidesdb_column_families \
                  WHERE table_schema = 'search' AND table_name = 't' AND (index_name {index})"
             )
         };
@@ -109,7 +106,7 @@ impl Snapshot {
         let mut figures = Vec::new();
         for index in &table.indexes {
             let entries = session.number(&of(&format!("= '{}'", index.name)))? as f64;
-            figures.push(Figures { rows, entries });
+            figures.push(Figures { rows, entries, partitioned: table.partitions != 0 });
         }
         self.figures = Some(figures);
         Ok(())
@@ -138,6 +135,10 @@ impl Snapshot {
         let text =
             if boolean { wording::boolean(dice, vocabulary) } else { wording::natural(dice, vocabulary) };
         let mut question = self.question_of(oracle, table, index, boolean, &text)?;
+        // (Of a partitioned table each partition has best rows of its own.)
+        if !boolean && table.partitions == 0 && dice.one_in(2) {
+            self.expand(&mut question, index);
+        }
         if dice.one_in(3) {
             question.columns.reverse();
         }
@@ -155,7 +156,8 @@ impl Snapshot {
     ) -> Result<Question, Failure> {
         let columns =
             table.indexes[index].columns.iter().map(|column| table.columns[*column].name.clone()).collect();
-        let mut question = Question { columns, boolean, text: text.to_string(), answer: None };
+        let mut question =
+            Question { columns, boolean, expands: false, text: text.to_string(), answer: None };
         question.answer = self.answer(oracle, table, index, &question)?;
         Ok(question)
     }
@@ -169,8 +171,7 @@ impl Snapshot {
     ) -> Result<Option<Vec<Outcome>>, Failure> {
         let text = question.text.as_str();
         let (rules, documents) = (&table.rules, &self.documents[index]);
-        let figures =
-            self.figures.as_ref().map_or(Figures { rows: 1.0, entries: 1.0 }, |figures| figures[index]);
+        let figures = self.figures.as_ref().map_or(Figures::default(), |figures| figures[index]);
         let parts = if question.boolean {
             let Some(parts) = grammar::read(text, &rules.blend) else { return Ok(None) };
             Some(parts)
@@ -188,6 +189,16 @@ impl Snapshot {
         Ok(Some(search.outcomes()))
     }
 
+    /// Turns a query of natural mode into one WITH QUERY EXPANSION, where the rules say which words it takes: all of a few
+    /// rows.
+    fn expand(&self, question: &mut Question, index: usize) {
+        let Some(answer) = &mut question.answer else { return };
+        if let Some(found) = expanded(&self.documents[index], answer) {
+            *answer = found;
+            question.expands = true;
+        }
+    }
+
     /// The rows of a question's answer that match, with their outcomes.
     pub(super) fn zip<'a>(&'a self, answer: &'a [Outcome]) -> impl Iterator<Item = (&'a Row, Outcome)> {
         self.rows.iter().zip(answer.iter().copied())
@@ -199,12 +210,19 @@ impl Snapshot {
 pub(super) struct Question {
     columns: Vec<String>,
     pub(super) boolean: bool,
+    /// WITH QUERY EXPANSION.
+    pub(super) expands: bool,
     pub(super) text: String,
     /// For each row of the snapshot; none if the grammar refuses the query.
     pub(super) answer: Option<Vec<Outcome>>,
 }
 
 impl Question {
+    /// Columns of MATCH.
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     /// The expression, over the table by this name.
     pub(super) fn expression(&self, table: &str) -> String {
         self.expression_of(table, &quote(&self.text))
@@ -214,7 +232,11 @@ impl Question {
     pub(super) fn expression_of(&self, table: &str, text: &str) -> String {
         let dot = if table.is_empty() { "" } else { "." };
         let names: Vec<String> = self.columns.iter().map(|name| format!("{table}{dot}{name}")).collect();
-        let mode = if self.boolean { " IN BOOLEAN MODE" } else { "" };
+        let mode = match (self.boolean, self.expands) {
+            (true, _) => " IN BOOLEAN MODE",
+            (_, true) => " WITH QUERY EXPANSION",
+            _ => "",
+        };
         format!("MATCH ({}) AGAINST ({text}{mode})", names.join(", "))
     }
 }

@@ -2,7 +2,7 @@
 //! same, and after every so many statements the whole state.
 //!
 //! A program is written from a seed of its own ([`writer`]), over tables of its own ([`schema`], [`kinds`],
-//! [`link`]), with statements of one right answer ([`query`], [`change`], [`alter`], [`link_change`]).
+//! [`link`], [`full_text`]), with statements of one right answer ([`query`], [`change`], [`alter`], [`link_change`]).
 //! [`pair`] runs it, [`answer`] compares two answers, [`known`] lists the differences with a reason. A
 //! differing program is shrunk ([`shrink`]) to a script, by means of the marks in its statements ([`marks`]).
 //! At the end ALTERs run alongside other clients ([`concurrent`]).
@@ -13,6 +13,7 @@ mod change;
 mod concurrent;
 mod condition;
 mod dice;
+mod full_text;
 mod kinds;
 mod known;
 mod link;

@@ -10,6 +10,7 @@ use super::alter::{alter, empty};
 use super::change::{change, fill, prepared};
 use super::condition::every_row;
 use super::dice::Dice;
+use super::full_text::Texts;
 use super::link::{link_up, may_be_linked};
 use super::link_change::{change_links, Defined};
 use super::marks::{list, HINT};
@@ -28,6 +29,7 @@ type Pending = Vec<(usize, Table)>;
 pub(super) struct Writer {
     dice: Dice,
     tables: Vec<Table>,
+    texts: Texts,
     /// Steps to hand out; a definition has the tables after its acceptance.
     waiting: VecDeque<(Step, Pending)>,
     /// The same for the last step handed out.
@@ -74,6 +76,7 @@ impl Writer {
         Writer {
             to_make: if linked { dice.count(2, 4) } else { dice.count(2, 3) },
             dice,
+            texts: Texts::new(seed),
             tables: Vec::new(),
             waiting,
             pending: Vec::new(),
@@ -163,6 +166,12 @@ impl Writer {
     }
 
     fn write(&mut self) {
+        // (LOCK TABLES names the other tables alone.)
+        if !self.locked {
+            if let Some(steps) = self.texts.steps(!self.in_transaction) {
+                return self.put_all(steps);
+            }
+        }
         let level = self.level_now();
         if self.linked && self.dice.one_in(14) {
             return self.links();
@@ -386,6 +395,10 @@ impl Writer {
             let keys = table.readable_keys();
             self.put_all(steps.into_iter().map(|step| step.keys(keys.clone()).look()));
         }
+        if !self.locked {
+            let looks = self.texts.looks(!self.in_transaction);
+            self.put_all(looks);
+        }
     }
 }
 
@@ -465,6 +478,8 @@ mod tests {
             "DELETE IGNORE",
             "DROP FOREIGN KEY",
             "foreign_key_checks = 0",
+            "FULLTEXT KEY",
+            "IN BOOLEAN MODE",
         ] {
             assert!(all.iter().any(|t| t.contains(word)), "no statement with {word}");
         }
