@@ -200,6 +200,9 @@ bool refuse_definition(THD *thd, const TABLE *form, const HA_CREATE_INFO *info) 
 void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, const KEY *key,
                          tidesdb_family_options *options) {
   tidesdb_family_options_init(options);
+  /* A store of version 1 keeps the blocks that earlier builds read. */
+  if (key && is_full_text(*key) && tidesdb_format(plugin.db) >= 2)
+    options->block_codec = TIDESDB_CODEC_POSTINGS;
   const ha_table_option_struct *table = share->option_struct;
   if (!table) return;
   options->compression = static_cast<uint8_t>(table->compression);
@@ -222,9 +225,6 @@ void fill_family_options(const TABLE_SHARE *share, const HA_CREATE_INFO *info, c
   options->tombstone_density_trigger = static_cast<uint32_t>(table->tombstone_density_trigger);
   options->tombstone_density_min_entries = table->tombstone_density_min_entries;
   if (!key) options->value_threshold = value_threshold(share, info);
-  /* A store of version 1 keeps the blocks that earlier builds read. */
-  if (key && is_full_text(*key) && tidesdb_format(plugin.db) >= 2)
-    options->block_codec = TIDESDB_CODEC_POSTINGS;
 }
 
 }  // namespace tidesdb

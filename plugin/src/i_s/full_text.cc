@@ -84,7 +84,7 @@ int put_index(const TableNames &table, const IndexRecord &index, const std::stri
   if (index.full_text.parser.empty())
     row->null();
   else
-    row->text(index.full_text.parser);
+    row->text(index.full_text.parser.data(), index.full_text.parser.size());
   row->number(index.full_text.least_characters);
   row->number(index.full_text.most_characters);
   row->text(index.full_text.blend.data(), index.full_text.blend.size());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::db::dictionary::{counter_key, family_key, FamilyEntry, MAX_NAME_LEN, NEXT_FAMILY};
 use crate::db::maintenance::Maintenance;
 use crate::error::{Error, Result};
-use crate::options::{FamilyOptions, LogLevel};
+use crate::options::{BlockCodec, FamilyOptions, FormatVersion, LogLevel};
 use crate::store::catalog::syncs_at_intervals;
 use crate::store::counter::Counter;
 use crate::store::family::{Family, COUNTERS};
@@ -121,6 +121,7 @@ impl Ddl {
         options.validate()?;
         self.free(name)?;
         let id = self.take_number()?;
+        let options = self.fitting(options);
         let entry = FamilyEntry { id, options, record: record.to_vec() };
         let planned = Planned { entry, family: None, counters: Vec::new(), reborn: false };
         self.names.insert(name.to_vec(), Some(planned));
@@ -167,11 +168,19 @@ impl Ddl {
         Ok(())
     }
 
+    /// The options as the store can have them: earlier builds read a store of format version 1.
+    fn fitting(&self, options: FamilyOptions) -> FamilyOptions {
+        match self.maintenance.store.versions.format() {
+            FormatVersion::One => FamilyOptions { block_codec: BlockCodec::Plain, ..options },
+            FormatVersion::Two => options,
+        }
+    }
+
     /// Replaces a family's options.
     pub fn set_options(&mut self, name: &[u8], options: FamilyOptions) -> Result<()> {
         options.validate()?;
         let mut planned = self.existing(name)?;
-        planned.entry.options = options;
+        planned.entry.options = self.fitting(options);
         self.names.insert(name.to_vec(), Some(planned));
         self.is(DdlKind::Alter);
         Ok(())

@@ -58,8 +58,8 @@ const LATER_FLAGS: DecodeError = DecodeError::later("block flags that this build
 /// Error for compression with a dictionary.
 const DICTIONARY: DecodeError = DecodeError::later("a block compressed with a dictionary");
 /// Errors for block codecs.
-const LATER_POSTINGS: DecodeError =
-    DecodeError::later("lists of postings that are compressed or stand in another kind of block");
+pub(super) const LATER_POSTINGS: DecodeError =
+    DecodeError::later("lists of postings in a form that this build does not know");
 const LATER_CODEC: DecodeError = DecodeError::later("a block codec with a number above 1");
 /// Error for bounds of blocks in the index.
 pub(super) const LATER_BOUNDS: DecodeError = DecodeError::later("bounds of blocks in a table's index");

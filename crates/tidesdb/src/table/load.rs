@@ -209,7 +209,6 @@ impl SsTable {
         }
     }
 
-    #[cold]
     fn unpacked(&self, packed: &[u8], handle: BlockHandle) -> Result<BlockRef> {
         note("table: postings unpacked");
         let unpacked = || -> Result<BlockRef, DecodeError> {

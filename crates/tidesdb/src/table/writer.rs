@@ -12,7 +12,7 @@ use super::filter::{FilterBuilder, Filters};
 use super::footer::{footer_len, Extension, FilterLayout, Footer};
 use super::index::{separator, IndexEntry};
 use super::keyed_block::KeyedBuilder;
-use super::postings_block::PostingsPacker;
+use super::postings_block::{PostingsPacker, MOST_UNPACKED};
 use super::properties::Properties;
 use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
@@ -93,6 +93,8 @@ pub struct SsTableWriter {
     last_tag: Option<usize>,
     /// Flags of the current block so far.
     block_flags: u32,
+    /// True if the current block has an entry that lists of postings have not.
+    is_unpackable: bool,
     block_before: u64,
     block_tombstones: u64,
     leaf: KeyedBuilder,
@@ -110,6 +112,7 @@ pub struct SsTableWriter {
     // Scratch.
     payload: Vec<u8>,
     packed: Vec<u8>,
+    lists: Vec<u8>,
     postings: PostingsPacker,
     separator: Vec<u8>,
     gauge: Option<Arc<MemoryGauge>>,
@@ -138,6 +141,7 @@ impl SsTableWriter {
             block: KeyedBuilder::default(),
             last_tag: None,
             block_flags: 0,
+            is_unpackable: false,
             block_before: 0,
             block_tombstones: 0,
             leaf: KeyedBuilder::default(),
@@ -151,6 +155,7 @@ impl SsTableWriter {
             last_seq: 0,
             payload: Vec::new(),
             packed: Vec::new(),
+            lists: Vec::new(),
             postings: PostingsPacker::default(),
             separator: Vec::new(),
             gauge: None,
@@ -208,6 +213,7 @@ impl SsTableWriter {
                 in_block = false;
             }
         }
+        self.is_unpackable |= in_block || entry.kind.has_expiry() || pointer.is_some();
         if !in_block {
             self.block.push(key);
             self.last_tag = None;
@@ -254,7 +260,11 @@ impl SsTableWriter {
 
     /// Payload length of a full data block, in bytes.
     fn block_size(&self) -> usize {
-        self.options.block_size as usize * if self.has_postings() { POSTINGS_IN_BLOCK } else { 1 }
+        let size = self.options.block_size as usize;
+        match self.has_postings() && !self.is_unpackable {
+            true => size.max((size * POSTINGS_IN_BLOCK).min(MOST_UNPACKED / 2)),
+            false => size,
+        }
     }
 
     /// Version 1 of the format has no codecs.
@@ -323,6 +333,9 @@ impl SsTableWriter {
         }
         self.cut_block(None)?;
         self.cut_partition();
+        if let (false, Some(options)) = (self.has_postings(), &mut self.properties.options) {
+            options.block_codec = BlockCodec::Plain;
+        }
         self.properties.max_key = mem::take(&mut self.last_key);
         let padding = if mutant::is(Mutant::PaddingCounted) { 0 } else { self.padding };
         self.properties.data_bytes = self.bytes_written() - padding;
@@ -412,6 +425,7 @@ impl SsTableWriter {
     /// Ends the current data block; `next` is the key of the next entry.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut flags = mem::take(&mut self.block_flags);
+        self.is_unpackable = false;
         match next {
             None => {
                 self.separator.clear();
@@ -490,7 +504,8 @@ impl SsTableWriter {
 
     /// Bytes of blocks, index and filter not yet in the file, and of scratch.
     fn heap_bytes(&self) -> usize {
-        let scratch = self.payload.capacity() + self.packed.capacity() + self.postings.capacity();
+        let lists = self.lists.capacity() + self.postings.capacity();
+        let scratch = self.payload.capacity() + self.packed.capacity() + lists;
         let blocks = self.pending.capacity() + self.block.capacity() + self.leaf.capacity();
         blocks + scratch + self.partition_bytes + self.filter.heap_bytes()
     }
@@ -515,13 +530,17 @@ impl SsTableWriter {
         }
         let method = if kind == BlockKind::Data { self.options.compression } else { Compression::None };
         let mut packed = mem::take(&mut self.packed);
-        let is_postings =
-            kind == BlockKind::Data && self.has_postings() && self.postings.pack(payload, &mut packed);
-        let (payload, stored, form) = if is_postings && packed.len() < payload.len() {
-            (&packed[..], &packed[..], StoredAs::Postings)
-        } else {
-            let (stored, method) = pack(payload, method, &mut packed);
-            (payload, stored, StoredAs::Plain(method))
+        let mut lists = mem::take(&mut self.lists);
+        let has_lists =
+            kind == BlockKind::Data && self.has_postings() && self.postings.pack(payload, &mut lists);
+        let is_sure = has_lists && !self.postings.has_many_groups();
+        let (stored, method) = match is_sure {
+            true => (payload, Compression::None),
+            false => pack(payload, method, &mut packed),
+        };
+        let (payload, stored, form) = match has_lists && lists.len() < stored.len() {
+            true => (&lists[..], &lists[..], StoredAs::Postings),
+            false => (payload, stored, StoredAs::Plain(method)),
         };
         if kind == BlockKind::Data {
             self.align(stored.len() + TRAILER_LEN);
@@ -544,6 +563,9 @@ impl SsTableWriter {
         }
         if packed.capacity() <= SCRATCH_KEEP {
             self.packed = packed;
+        }
+        if lists.capacity() <= SCRATCH_KEEP {
+            self.lists = lists;
         }
         if self.pending.len() >= WRITE_CHUNK {
             self.flush()?;

@@ -326,6 +326,60 @@ fn lists_of_postings_take_a_fifth_and_version_1_has_none() {
 }
 
 #[test]
+fn keys_without_ascending_numbers_are_compressed() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut id = || [b"\x17\x01\x02\x03\x04\x05\x06\x07".to_vec(), rng.gen::<[u8; 8]>().to_vec()].concat();
+    let rows: Vec<Vec<u8>> = (0..2000).map(|_| id()).collect();
+    let words = (0..20u8).map(|word| vec![b'a' + word; 4]);
+    let keys = words.flat_map(|word| rows.iter().map(move |row| [&word[..], row].concat()));
+    let model: Model = keys.map(|key| ((key, Reverse(0)), (Kind::PUT, vec![9, 1]))).collect();
+    let len = |block_codec| {
+        let options = SsTableOptions { block_codec, compression: Compression::Zstd, ..plain(4096) };
+        let (_store, table) = written(FormatVersion::Two, &options, &model);
+        table.verify().unwrap();
+        table.facts().unwrap().data_bytes
+    };
+    let (plain, packed) = (len(BlockCodec::Plain), len(BlockCodec::Postings));
+    assert!(packed <= plain, "{packed} bytes, {plain} by Zstandard");
+}
+
+#[test]
+fn later_and_damaged_lists_of_postings_are_refused() {
+    let options = SsTableOptions { block_codec: BlockCodec::Postings, ..plain(4096) };
+    let store = Store { format: FormatVersion::Two, ..Store::new(0) };
+    let meta = store.write(0, &options, &postings()).unwrap();
+    let table = store.open(meta.clone());
+    let whole = store.file().bytes.read().clone();
+    let block = data_blocks(&table)[0].clone();
+    let (start, end) = (block.offset as usize, (block.offset + block.len) as usize);
+    let refused = |at: usize, value: u8| {
+        let mut bytes = whole.clone();
+        bytes[start + at] = value;
+        let crc = checksum::extend(checksum::crc(&bytes[start..end - 4]), &block.offset.to_le_bytes());
+        bytes[end - 4..end].copy_from_slice(&crc.to_le_bytes());
+        *store.file().bytes.write() = bytes;
+        let table = store.open(meta.clone());
+        let key = b"and\0\x01\0\0\0\0";
+        let read = table.get(key, hash_key(key), MAX_SEQ).map(drop);
+        let mut versions = table.version_iter();
+        let scanned = versions.seek(&[]);
+        assert_eq!(read.is_ok(), scanned.is_ok());
+        assert!(read.is_ok() || table.verify().is_err());
+        read
+    };
+    // The number of keys has two bytes, and the flags come after them.
+    let later = refused(6, 4).unwrap_err();
+    assert!(matches!(later, Error::LaterVersion { .. }), "{later}");
+    let mut damaged = 0;
+    for at in 0..60 {
+        for value in [0, 1, 0x7f, 0xff] {
+            damaged += usize::from(refused(at, value).is_err());
+        }
+    }
+    assert!(damaged > 100, "{damaged}");
+}
+
+#[test]
 fn lists_of_postings_are_cached_packed_and_read_as_others() {
     let model = postings();
     let options = SsTableOptions { block_codec: BlockCodec::Postings, bits_per_key: 10, ..plain(4096) };
