@@ -142,7 +142,7 @@ impl Load {
         let mut token = 0;
         while !self.stop.load(Ordering::Relaxed) {
             token += 1;
-            let statements = if random.random_bool(0.2) {
+            let statements = if random.random_bool(0.05) {
                 articles(self.by_match, &mut random)
             } else {
                 transaction(number as i64, token, &mut random)
