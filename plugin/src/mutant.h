@@ -23,11 +23,11 @@
   X(OrderLeftUnwritten, 5, "a commit in one phase leaves the order before it is written")    \
   X(PositionOutsideRecord, 6, "a commit's record has no position")                           \
   X(InnodbUnwritten, 6, "a position is recorded before InnoDB's log is written")             \
+  X(BinaryLogFirst, 6, "the binary log has a transaction before InnoDB's log is written")    \
   X(UnknownIsKnown, 6, "a position counts whatever ended the last server")                   \
   X(PreparedRolledBack, 6, "prepared transactions roll back, those before the position too") \
   X(PriorityUnset, 7, "an applier's locks have no priority")                                 \
   X(HolderSpared, 7, "nobody aborts the holder of a lock that an applier waits for")         \
-  X(LaterHolderSpared, 7, "nobody aborts a holder that comes while an applier waits")        \
   X(VictimSleeps, 7, "an aborted transaction that waits for a lock is not woken")            \
   X(MarkedVictimSleeps, 7, "nobody wakes sessions that hold a metadata lock in the way")     \
   X(KeyNumberDiffers, 8, "the first byte of a key is not InnoDB's number of the index")      \

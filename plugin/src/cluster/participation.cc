@@ -7,6 +7,7 @@
 #include "cluster/position.h"
 #include "cluster/wsrep_service.h"
 #include "mutant.h"
+#include "server.h"
 #include "store/store.h"
 
 namespace tidesdb::cluster {
@@ -17,7 +18,9 @@ bool participates = false;
 
 void decide_participation(handlerton *hton, bool wanted) {
   detail::participates = wanted && WSREP_PROVIDER_EXISTS_;
-  if (takes_part()) hton->flags |= HTON_WSREP_REPLICATION;
+  if (!takes_part()) return;
+  hton->flags |= HTON_WSREP_REPLICATION;
+  if (opt_bin_log) hton->prepare_ordered = hton_call<write_innodb_before_binary_log>;
 }
 
 bool refuses_state_transfer() {

@@ -236,12 +236,17 @@ bool needs_no_synced_prepare(const THD *thd) { return takes_part() && !opt_bin_l
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   tidesdb_position position;
   if (!position_of(thd, &position)) return false;
+  if (MUTANT(BinaryLogFirst)) my_sleep(MUTANT_DELAY);
   if (innodb.hton && !(alone && last_alone.load() + 1 == position.number) && !MUTANT(InnodbUnwritten))
     innodb.hton->flush_logs(innodb.hton);
   last_alone.store(alone ? position.number : -1);
-  if (MUTANT(PositionOutsideRecord)) return true;
+  if (MUTANT(PositionOutsideRecord) && tidesdb_txn_has_writes(txn)) return true;
   if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK) end_after_failed_commit(thd);
   return true;
+}
+
+void write_innodb_before_binary_log(THD *, bool) {
+  if (innodb.hton && !MUTANT(BinaryLogFirst)) innodb.hton->flush_logs(innodb.hton);
 }
 
 int commit_decided(const XID &xid, const EncodedXid &encoded) {

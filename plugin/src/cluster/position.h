@@ -57,6 +57,10 @@ bool needs_no_synced_prepare(const THD *thd);
    changes in it. Returns whether it has one. */
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone);
 
+/* Before the binary log has a transaction, with those before it in the cluster's order: InnoDB's log has what
+   InnoDB has prepared of them. After a crash the binary log decides on all of them. */
+void write_innodb_before_binary_log(THD *thd, bool all);
+
 /* Commits a prepared transaction as the binary log decided, with its position where it has one: else the node
    would get it from the others a second time. A status of the engine. */
 int commit_decided(const XID &xid, const EncodedXid &encoded);

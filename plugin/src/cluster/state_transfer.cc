@@ -129,12 +129,23 @@ class Stop {
   std::chrono::steady_clock::time_point next_look_{};
 };
 
+/* For a fault alone: until some commits have followed, where there are any. */
+void wait_for_commits() {
+  constexpr int COMMITS = 20, LOOKS = 50;
+  tidesdb_position before{}, now{};
+  tidesdb_get_position(plugin.db, &before);
+  for (int look = 0; look < LOOKS && now.number < before.number + COMMITS; look++) {
+    std::this_thread::sleep_for(BETWEEN_LOOKS);
+    tidesdb_get_position(plugin.db, &now);
+  }
+}
+
 void finish(tidesdb_backup_job *job, std::string token) {
   my_thread_init();
   Stop stop(token);
   const tidesdb_watch watch{&stop, Stop::call, nullptr};
   if (MUTANT(CheckpointLater)) {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    wait_for_commits();
     tidesdb_backup_point(job, nullptr, nullptr);
   }
   if (tidesdb_backup_finish(job, &watch) != TIDESDB_OK)

@@ -337,7 +337,7 @@ void Session::order() {
 }
 
 void Session::hear_no_kill() {
-  if (MUTANT(KillAfterCertification)) return;
+  if (MUTANT(KillAfterCertification)) return my_sleep(MUTANT_DELAY);
   mysql_mutex_lock(&thd_->LOCK_thd_data);
   hears_no_kill_ = true;
   tidesdb_txn_clear_kill(txn());

@@ -86,8 +86,7 @@ void wait_begins(void *, void *waiter, void *const *holders, size_t holder_count
 
 void wait_goes_on(void *, void *waiter, void *const *holders, size_t holder_count) {
   THD *thd = static_cast<THD *>(waiter);
-  if (thd && cluster::goes_first(thd) && !MUTANT(LaterHolderSpared))
-    abort_holders(thd, holders, holder_count);
+  if (thd && cluster::goes_first(thd)) abort_holders(thd, holders, holder_count);
 }
 
 void wait_ends(void *, void *waiter) {

@@ -31,9 +31,11 @@ const BACK_WITHIN: Duration = Duration::from_secs(60);
 const DOWN_WITHIN: Duration = Duration::from_secs(60);
 /// The provider's file.
 const SAVED_STATE: &str = "data/grastate.dat";
-/// Patience of a node with silent others: short, for rounds to be short.
-const GROUP: &str = "evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT4S;evs.inactive_check_period=PT0.3S;\
-    evs.keepalive_period=PT0.3S;evs.install_timeout=PT4S;evs.join_retrans_period=PT0.3S;gcache.size=64M";
+/// Patience of a node with silent others: short, for rounds to be short. A new group may take more attempts than three on a busy
+/// machine, after which the provider ends its node.
+const GROUP: &str = "evs.suspect_timeout=PT1.5S;evs.inactive_timeout=PT8S;evs.inactive_check_period=PT0.3S;\
+    evs.keepalive_period=PT0.3S;evs.install_timeout=PT7S;evs.max_install_timeouts=12;\
+    evs.join_retrans_period=PT0.3S;gcache.size=64M";
 
 /// See the module's comment.
 pub(super) struct Node {
