@@ -101,6 +101,11 @@ Result without_memory_errors(Result failed, Call call) {
 FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
   THD *thd = table->in_use;
   if (thd->is_error()) return nullptr;
+  /* 10.11 looks for no index where a MATCH stands in the SET of UPDATE. */
+  if (index >= index_kinds_.size() || !index_kinds_[index] || !index_kinds_[index]->full_text()) {
+    my_error(ER_FT_MATCHING_KEY_NOT_FOUND, MYF(0));
+    return nullptr;
+  }
   return without_memory_errors<FT_INFO *>(nullptr, [&]() -> FT_INFO * {
     std::unique_ptr<FullTextSearch> search(new FullTextSearch);
     search->info = {&calls, &more_calls};
