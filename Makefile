@@ -184,9 +184,9 @@ mutants-cluster: plugin-mutants ## faults planted in the plugin, each found by c
 	  scripts/test/mutants-cluster.py $(MARIADB_PREFIX) $(BUILD)/mutants/ha_tidesdb.so $(BUILD)/mutants/basedir $(BUILD)/mutants/runs \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-test-sort: setup ## the sort of new indexes, without a server; half a minute
+test-sort: setup ## the sorts of new indexes, without a server; half a minute [SEED=n]
 	@$(call say,testing the sort of new indexes without a server (half a minute))
-	@$(MAKE) --no-print-directory -f plugin/build.mk test-sort PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER)
+	@$(MAKE) --no-print-directory -f plugin/build.mk test-sort PREFIX=$(MARIADB_PREFIX) BUILD=$(BUILD_FOLDER) SEED=$(SEED)
 
 test-index-kind: setup ## indexes with any number of entries a row, without a server; [SEED=n]
 	@$(call say,testing the entries of indexes without a server (half a minute))
