@@ -116,6 +116,17 @@ EntryLoad::EntryLoad(const IndexKind &kind, size_t loads, Owner owner)
   inversion_.reset(new Inversion(plugin.db, sort_memory(kind, loads), owner_.killed, make_term));
 }
 
+/* Memory that is short ends the statement, and not the server. */
+template <class Call>
+int EntryLoad::without_memory_errors(Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc &) {
+    my_error(ER_OUT_OF_RESOURCES, MYF(0));
+    return sort_failed();
+  }
+}
+
 int EntryLoad::add_row(const uchar *record, Slice primary_key, uint64_t expiry) {
   if (!inversion_) {
     kind_.entries(record, primary_key, &entries_);
@@ -123,17 +134,21 @@ int EntryLoad::add_row(const uchar *record, Slice primary_key, uint64_t expiry) 
       if (const int error = add(entry.key.slice(), entry.value.slice(), expiry)) return error;
     return 0;
   }
-  bool added = true;
-  kind_.full_text()->for_each_word(
-      record, [&](Slice word, uint32_t position) { added = added && inversion_->add_word(word, position); });
-  return added && inversion_->end_row(primary_key, expiry) ? 0 : sort_failed();
+  return without_memory_errors([&] {
+    bool added = true;
+    kind_.full_text()->for_each_word(record, [&](Slice word, uint32_t position) {
+      added = added && inversion_->add_word(word, position);
+    });
+    return added && inversion_->end_row(primary_key, expiry) ? 0 : sort_failed();
+  });
 }
 
 int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
   if (inversion_) {
     Slice term, row_key;
     if (!kind_.full_text()->terms().split(key, &term, &row_key)) return HA_ERR_CRASHED;
-    return inversion_->add_entry(term, row_key, value, expiry) ? 0 : sort_failed();
+    return without_memory_errors(
+        [&] { return inversion_->add_entry(term, row_key, value, expiry) ? 0 : sort_failed(); });
   }
   value_.assign(value);
   append_expiry(expiry, &value_);
@@ -141,12 +156,14 @@ int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
 }
 
 int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {
-  const bool few = (inversion_ ? inversion_->size() : sort_.size()) < least_of_tables();
-  if (!(inversion_ ? inversion_->begin_reading() : sort_.begin_reading())) return sort_failed();
-  Writes writes(thd, family, few, tables);
-  const int status = writes.begin();
-  if (status != TIDESDB_OK) return owner_.failed(status);
-  return inversion_ ? write_inverted(&writes) : write_sorted(&writes);
+  return without_memory_errors([&] {
+    const bool few = (inversion_ ? inversion_->size() : sort_.size()) < least_of_tables();
+    if (!(inversion_ ? inversion_->begin_reading() : sort_.begin_reading())) return sort_failed();
+    Writes writes(thd, family, few, tables);
+    const int status = writes.begin();
+    if (status != TIDESDB_OK) return owner_.failed(status);
+    return inversion_ ? write_inverted(&writes) : write_sorted(&writes);
+  });
 }
 
 int EntryLoad::write_inverted(Writes *writes) {

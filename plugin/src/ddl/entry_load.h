@@ -50,6 +50,8 @@ class EntryLoad {
   class Writes;
 
   int sort_failed() const { return owner_.killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
+  template <class Call>
+  int without_memory_errors(Call call);
   int write_sorted(Writes *writes);
   int write_inverted(Writes *writes);
 

@@ -24,6 +24,8 @@ constexpr size_t PIECE = 16 * 1024;
 /* Memory is counted in steps of this. */
 constexpr size_t STEP = 256 * 1024;
 constexpr uint32_t NONE = UINT32_MAX;
+/* Words of a row that stay allocated for the next one. */
+constexpr size_t MOST_KEPT_OCCURRENCES = 1 << 16;
 
 /* Bytes that are copied at once where a copy of their number would cost a call. */
 constexpr size_t SHORT_COPY = 16;
@@ -271,15 +273,22 @@ bool Inversion::end_row(Slice row_key, uint64_t expiry) {
     std::stable_sort(occurrences_.begin(), occurrences_.end(),
                      [](const Occurrence &a, const Occurrence &b) { return a.position < b.position; });
   in_order_ = true;
-  if (occurrences_.empty()) return true;
+  if (occurrences_.empty()) return end_entries();
   stamp_++;
   for (uint32_t i = 0; i < occurrences_.size(); i++) chain(i);
   if (!add_row(row_key, expiry, length_class(static_cast<uint32_t>(distinct_.size())))) return false;
   for (const Place place : distinct_)
     if (!append_positions(place, at<Term>(place)->first)) return false;
+  release_large();
+  return end_entries();
+}
+
+/* Of the row; what a huge one took goes. */
+void Inversion::release_large() {
   occurrences_.clear();
   distinct_.clear();
-  return end_entries();
+  if (occurrences_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Occurrence>().swap(occurrences_);
+  if (distinct_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Place>().swap(distinct_);
 }
 
 /* Those of a chain that begins with `occurrence`. */
@@ -396,8 +405,10 @@ void Inversion::sort_terms() {
 bool Inversion::spill() {
   const size_t held = held_.held();
   sort_terms();
-  if (!runs_.begin_run()) return false;
-  for (;;) {
+  /* Without a row there are words alone that are in no index. */
+  const bool has_rows = memory_.count() != 0;
+  if (has_rows && !runs_.begin_run()) return false;
+  while (has_rows) {
     Slice term;
     bool found;
     next_in_memory(&term, &found);
@@ -411,7 +422,7 @@ bool Inversion::spill() {
   held_.hold(std::min(held, memory_.capacity()));
   if (word_slots_ * sizeof(Slot) + term_slots_ * sizeof(Place) > limit_ / 8)
     word_slots_ = term_slots_ = FIRST_SLOTS;
-  return runs_.end_run();
+  return !has_rows || runs_.end_run();
 }
 
 bool Inversion::begin_reading() {

@@ -90,6 +90,7 @@ class Inversion {
   Place take(size_t bytes);
   Place take_zeros(size_t bytes);
   bool begin_run();
+  void release_large();
   bool end_entries();
   bool spill();
 

@@ -32,6 +32,8 @@ const Item_func_match *match_of(Item *item) {
 const Item_func_match *match_above(Item *item, Item *constant, bool is_more) {
   const Item_func_match *const match = match_of(item);
   if (!match || !constant->const_item() || constant->is_expensive() || constant->cols() != 1) return nullptr;
+  /* A text would warn once more. */
+  if (constant->cmp_type() == STRING_RESULT) return nullptr;
   const double value = constant->val_real();
   return !constant->null_value && (is_more ? value >= 0 : value > 0) ? match : nullptr;
 }

@@ -20,7 +20,7 @@ WordRules::WordRules(CHARSET_INFO *charset, const FullTextSettings &settings)
     blend_.push_back(character);
     at += size;
   }
-  if (charset->mbminlen > 1) return;
+  if (charset->mbminlen > 1 || charset->state & MY_CS_NONASCII) return;
   for (uchar byte = 0; byte < std::size(kinds_); byte++) {
     size_t size;
     kinds_[byte] = look_up(&byte, &byte + 1, &size);
