@@ -123,6 +123,18 @@ impl Load {
         self.changed_by_match.load(Ordering::Relaxed)
     }
 
+    /// Complaints about an idle load.
+    pub(super) fn idle(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if self.commits() == 0 {
+            complaints.push("no transaction was committed".to_string());
+        }
+        if self.by_match && self.changed_by_match() == 0 {
+            complaints.push("no row was changed by MATCH".to_string());
+        }
+        complaints
+    }
+
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
