@@ -11,9 +11,10 @@ use super::footer::FilterLayout;
 use super::index::{partition_filter, IndexEntry};
 use super::iterator::IndexCursor;
 use super::keyed_block::KeyedBlock;
+use super::postings_block;
 use super::reader::Opened;
 use super::SsTable;
-use crate::cache::{BlockRef, CachePriority};
+use crate::cache::{work, BlockRef, CachePriority};
 use crate::error::Result;
 use crate::types::{Entry, Kind, Seq};
 
@@ -150,7 +151,10 @@ impl SsTable {
     /// Continues in the next blocks with further versions of the key.
     #[inline]
     fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
-        let block = self.keyed(self.load(handle, BlockKind::Data, PRIORITY)?, handle)?;
+        let block = self.load(handle, BlockKind::Data, PRIORITY)?;
+        if postings_block::is_packed(&block) {
+            return self.get_in_packed(&block, handle, key, snapshot);
+        }
         let keyed = self.parse(&block, handle)?;
         let (slot, exact) = keyed.lower_bound(key).map_err(|damage| self.damage(handle, damage))?;
         if !exact {
@@ -165,6 +169,33 @@ impl SsTable {
             }
             None if slot + 1 == keyed.len() && keyed.flags & CONTINUED != 0 => {
                 self.get_in_later_blocks(key, snapshot)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The same in a packed block, where a key has one version.
+    fn get_in_packed(
+        &self,
+        block: &[u8],
+        handle: BlockHandle,
+        key: &[u8],
+        snapshot: Seq,
+    ) -> Result<Option<Hit>> {
+        let found = postings_block::find(block, key).map_err(|damage| self.damage(handle, damage))?;
+        match found {
+            Some(entry) if entry.seq <= snapshot => {
+                let mut frame = self.cache().frame(entry.value.len());
+                frame.copy_from_slice(&entry.value);
+                let (seq, range) = (self.seq_of(entry.seq), 0..entry.value.len());
+                Ok(Some(Hit { block: frame.freeze(), range, seq, kind: entry.kind }))
+            }
+            Some(entry) => {
+                work::note_passed(1);
+                match entry.goes_on {
+                    true => self.get_in_later_blocks(key, snapshot),
+                    false => Ok(None),
+                }
             }
             None => Ok(None),
         }

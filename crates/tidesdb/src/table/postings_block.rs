@@ -13,7 +13,7 @@ use super::keyed_block::{common_prefix, head_of, KeyedBlock, HEADER_LEN, SLOT_LE
 use crate::format::bits::{bit_len, rice_parameter, BitReader, BitWriter, MOST_BITS};
 use crate::format::coding::{get_bytes, get_len, get_varint, put_bytes, put_varint, varint_len};
 use crate::mutant::{self, Mutant};
-use crate::types::Kind;
+use crate::types::{Kind, Seq};
 
 /// Largest payload that is packed, in bytes.
 pub(super) const MOST_UNPACKED: usize = 1 << 20;
@@ -342,6 +342,129 @@ impl Header {
     }
 }
 
+impl Header {
+    /// Reads the entry of a key, its value into `value`, which must not have more than `most` bytes.
+    #[inline]
+    fn read_entry(&self, bits: &mut BitReader<'_>, value: &mut Vec<u8>, most: usize) -> Option<(Seq, Kind)> {
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => kind_of(bits.get(u8::BITS)? as u8)?,
+        };
+        let after = bits.get(self.seq_bits)?;
+        let seq = self.seq.checked_add(if mutant::is(Mutant::PackedSeqIsBase) { 0 } else { after })?;
+        value.clear();
+        if !kind.is_tombstone() {
+            let class = self.class + bits.get(self.class_bits)?;
+            value.push(u8::try_from(class).ok()?);
+            let more = bits.get_rice(0)?;
+            put_varint(value, bits.get_rice(self.first)?);
+            for _ in 0..more {
+                if value.len() > most {
+                    return None;
+                }
+                put_varint(value, bits.get_rice(self.later)?);
+            }
+        }
+        Some((seq, kind))
+    }
+
+    /// Reads over the entry of a key.
+    #[inline]
+    fn skip_entry(&self, bits: &mut BitReader<'_>) -> Option<()> {
+        let kind = match self.kind {
+            Some(kind) => kind,
+            None => kind_of(bits.get(u8::BITS)? as u8)?,
+        };
+        bits.get(self.seq_bits)?;
+        if !kind.is_tombstone() {
+            bits.get(self.class_bits)?;
+            let more = bits.get_rice(0)?;
+            bits.get_rice(self.first)?;
+            for _ in 0..more {
+                bits.get_rice(self.later)?;
+            }
+        }
+        Some(())
+    }
+
+    /// Reads the next group of the table at `*at`, of at most `left` keys: their number, the parameter of their gaps, and the
+    /// first key into `key`, which has the first key of the group before.
+    fn read_group(
+        &self,
+        groups: &[u8],
+        at: &mut usize,
+        left: usize,
+        key: &mut Vec<u8>,
+    ) -> Option<(usize, u32)> {
+        let keys = get_len(groups, at)?;
+        let mut gaps = 0;
+        if keys > 1 {
+            gaps = u32::from(*groups.get(*at)?);
+            *at += 1;
+        }
+        let shared = get_len(groups, at)?;
+        let rest = get_bytes(groups, at)?;
+        if keys == 0 || keys > left || gaps > MOST_BITS || shared > key.len() {
+            return None;
+        }
+        key.truncate(shared);
+        key.extend_from_slice(rest);
+        Some((keys, gaps))
+    }
+}
+
+/// An entry of a packed block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FoundEntry {
+    pub seq: Seq,
+    pub kind: Kind,
+    pub value: Vec<u8>,
+    /// True if its key is the last of the block, and further versions of it stand in the next one.
+    pub goes_on: bool,
+}
+
+/// The entry of `key`, without the unpacking of others. Errors: as of [`unpack`], as far as the block is read.
+pub(super) fn find(packed: &[u8], key: &[u8]) -> Result<Option<FoundEntry>, DecodeError> {
+    let (header, groups, bits) = Header::read(packed)?;
+    find_in(&header, groups, BitReader::new(bits), key).ok_or(CUT_SHORT)
+}
+
+fn find_in(
+    header: &Header,
+    groups: &[u8],
+    mut bits: BitReader<'_>,
+    sought: &[u8],
+) -> Option<Option<FoundEntry>> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let (sought_tail, len) = tail_of(sought);
+    let before = &sought[..sought.len() - len];
+    let (mut number, mut at) = (0, 0);
+    while number < header.keys {
+        let (keys, gaps) = header.read_group(groups, &mut at, header.keys - number, &mut key)?;
+        if key.as_slice() > sought {
+            return Some(None);
+        }
+        let (mut tail, tail_len) = tail_of(&key);
+        let may_have_it = key.len() == sought.len() && key[..key.len() - tail_len] == *before;
+        for place in 0..keys {
+            if place > 0 {
+                tail = tail.checked_add(bits.get_rice(gaps)?)?.checked_add(1)?;
+            }
+            if may_have_it && tail > sought_tail {
+                return Some(None);
+            }
+            if may_have_it && tail == sought_tail {
+                let (seq, kind) = header.read_entry(&mut bits, &mut value, MOST_UNPACKED)?;
+                let goes_on = number + place + 1 == header.keys && header.flags & CONTINUED != 0;
+                return Some(Some(FoundEntry { seq, kind, value, goes_on }));
+            }
+            header.skip_entry(&mut bits)?;
+        }
+        number += keys;
+    }
+    Some(None)
+}
+
 /// The kind of an entry that is packed: without an expiry or a pointer.
 fn kind_of(byte: u8) -> Option<Kind> {
     Kind::from_byte(byte).filter(|kind| !kind.has_expiry() && !kind.has_pointer())
@@ -388,19 +511,8 @@ impl<'a> Unpacker<'a> {
         let mut number = 0;
         let mut at = 0;
         while number < self.header.keys {
-            let keys = get_len(self.groups, &mut at)?;
-            let mut gaps = 0;
-            if keys > 1 {
-                gaps = u32::from(*self.groups.get(at)?);
-                at += 1;
-            }
-            let shared = get_len(self.groups, &mut at)?;
-            let rest = get_bytes(self.groups, &mut at)?;
-            if keys == 0 || keys > self.header.keys - number || gaps > MOST_BITS || shared > self.key.len() {
-                return None;
-            }
-            self.key.truncate(shared);
-            self.key.extend_from_slice(rest);
+            let left = self.header.keys - number;
+            let (keys, gaps) = self.header.read_group(self.groups, &mut at, left, &mut self.key)?;
             if number == 0 {
                 let start = HEADER_LEN + SLOT_LEN * self.header.keys;
                 let prefix = self.key.get(..self.header.prefix)?;
@@ -436,26 +548,9 @@ impl<'a> Unpacker<'a> {
     /// The entry of the key at hand.
     #[inline]
     fn entry(&mut self, number: usize) -> Option<()> {
+        let most = self.out.len();
+        let (seq, kind) = self.header.read_entry(&mut self.bits, &mut self.value, most)?;
         let header = &self.header;
-        let kind = match header.kind {
-            Some(kind) => kind,
-            None => kind_of(self.bits.get(u8::BITS)? as u8)?,
-        };
-        let after = self.bits.get(header.seq_bits)?;
-        let seq = header.seq.checked_add(if mutant::is(Mutant::PackedSeqIsBase) { 0 } else { after })?;
-        self.value.clear();
-        if !kind.is_tombstone() {
-            let class = header.class + self.bits.get(header.class_bits)?;
-            self.value.push(u8::try_from(class).ok()?);
-            let more = self.bits.get_rice(0)?;
-            put_varint(&mut self.value, self.bits.get_rice(header.first)?);
-            for _ in 0..more {
-                if self.value.len() > self.out.len() {
-                    return None;
-                }
-                put_varint(&mut self.value, self.bits.get_rice(header.later)?);
-            }
-        }
         let suffix = self.key.get(header.prefix..)?;
         let head = head_of(suffix);
         if head < self.last_head {
@@ -630,6 +725,15 @@ mod tests {
             };
             prop_assert!(is_packed(&packed) && !is_packed(&payload));
             prop_assert_eq!(unpacked(&packed), Ok(payload));
+            for (place, (key, (seq, kind, value))) in keys.iter().enumerate() {
+                let goes_on = place + 1 == keys.len() && flags & CONTINUED != 0;
+                let entry = FoundEntry { seq: *seq, kind: *kind, value: value.clone(), goes_on };
+                prop_assert_eq!(find(&packed, key), Ok(Some(entry)));
+                for other in [[&key[..], b"\0"].concat(), key[..key.len() / 2].to_vec()] {
+                    let is_there = keys.iter().any(|(key, _)| *key == other);
+                    prop_assert_eq!(find(&packed, &other).map(|found| found.is_some()), Ok(is_there));
+                }
+            }
         }
 
         #[test]
@@ -638,6 +742,9 @@ mod tests {
             packed.truncate(packed.len().saturating_sub(cut / 2));
             let at = at.index(packed.len());
             packed[at] = byte;
+            for (key, _) in &keys {
+                let _ = find(&packed, key);
+            }
             if let Ok(payload) = unpacked(&packed) {
                 // Other numbers, in a block that is whole.
                 KeyedBlock::parse(&payload).unwrap().check(CONTINUES | CONTINUED).unwrap();
