@@ -426,11 +426,13 @@ void take_settings(const TABLE *form, uint key, IndexRecord *index) {
 }
 
 bool take_words(THD *thd, const TABLE *form, uint key, IndexRecord *index) {
-  if (!index->is_full_text || index->keeps_words) return true;
+  if (!index->is_full_text) return true;
   const KEY &made = form->key_info[key];
+  const std::string parser = full_text::parser_of(made);
+  /* An index of the name may be another one: a column that went took its own along. */
+  if (index->keeps_words && index->full_text.parser == parser) return true;
   full_text::Refusal refusal;
-  if (full_text::settings_of_new(thd, made.name, full_text::parser_of(made), &index->full_text, &refusal))
-    return true;
+  if (full_text::settings_of_new(thd, made.name, parser, &index->full_text, &refusal)) return true;
   refusal.tell();
   return false;
 }

@@ -28,11 +28,13 @@ FullTextSettings settings() {
 }
 
 const Info WORD = {FT_TOKEN_WORD, 0, 0, 0, 0, ' ', nullptr};
-const Info WORD_OF_PHRASE = {FT_TOKEN_WORD, 1, 0, 0, 0, ' ', nullptr};
+const Info REQUIRED_WORD = {FT_TOKEN_WORD, 1, 0, 0, 0, ' ', nullptr};
 
 struct Parsing {
   WordRules rules;
   AddWord add_word;
+  /* Parentheses that are open, from one with `-` on. */
+  uint excluding = 0;
 
   /* Ngrams of a text. `whole`: a text that is shorter than they are is one. */
   int add_ngrams(Param *param, Slice text, bool whole, const Info &like) const {
@@ -52,31 +54,44 @@ struct Parsing {
     return error;
   }
 
-  /* A word of a query is the phrase of its ngrams; a shorter one with `*` stays. */
-  int add_term(Param *param, Slice word, Info *info) const {
-    size_t characters = 0;
-    rules.for_each_run(word, [&](Slice, size_t of_run) { characters += of_run; });
-    if (characters <= rules.ngram())
-      return add_word(param, reinterpret_cast<const char *>(word.data), static_cast<int>(word.size), info);
-    Info around = *info;
-    around.type = FT_TOKEN_LEFT_PAREN;
+  /* A row has to have all ngrams of a query's word: InnoDB loses rows of a phrase. A word that no row may
+     have is a phrase, so that rows with all ngrams and without the word stay. */
+  int add_term(Param *param, Slice word, const Info &like) const {
+    size_t ngrams = 0;
+    rules.for_each(word, 0, [&](const WordRules::Word &) { ngrams++; });
+    if (ngrams == 0) return add_beginning(param, word, like);
+    Info around = like;
     around.trunc = 0;
-    around.quot = reinterpret_cast<char *>(1);
+    if (ngrams == 1) return add_ngrams(param, word, false, around);
+    around.type = FT_TOKEN_LEFT_PAREN;
+    around.quot = excluding != 0 || like.yesno < 0 ? reinterpret_cast<char *>(1) : nullptr;
     int error = add_word(param, nullptr, 0, &around);
-    if (error == 0) error = add_ngrams(param, word, false, WORD_OF_PHRASE);
+    if (error == 0) error = add_ngrams(param, word, false, REQUIRED_WORD);
     around.type = FT_TOKEN_RIGHT_PAREN;
     return error == 0 ? add_word(param, nullptr, 0, &around) : error;
+  }
+
+  /* A word without ngrams: with `*` its last run is the beginning of some, else it is left out. */
+  int add_beginning(Param *param, Slice word, const Info &like) const {
+    Slice last{};
+    rules.for_each_run(word, [&](Slice run, size_t) { last = run; });
+    if (!like.trunc || last.size == 0 || last.data + last.size != word.data + word.size) return 0;
+    Info info = like;
+    return add_word(param, reinterpret_cast<const char *>(last.data), static_cast<int>(last.size), &info);
   }
 };
 
 /* The engine's own parser reads the operators, and calls this for each word. */
 int add_word_of_query(Param *param, const char *word, int size, Info *info) {
-  const Parsing &parsing = *static_cast<const Parsing *>(param->ftparser_state);
-  if (info->type != FT_TOKEN_WORD && info->type != FT_TOKEN_STOPWORD)
+  Parsing &parsing = *static_cast<Parsing *>(param->ftparser_state);
+  if (info->type != FT_TOKEN_WORD && info->type != FT_TOKEN_STOPWORD) {
+    if (info->type == FT_TOKEN_LEFT_PAREN && (parsing.excluding != 0 || info->yesno < 0)) parsing.excluding++;
+    if (info->type == FT_TOKEN_RIGHT_PAREN && parsing.excluding != 0) parsing.excluding--;
     return parsing.add_word(param, word, size, info);
+  }
   info->type = FT_TOKEN_WORD;
   const Slice text{reinterpret_cast<const uchar *>(word), static_cast<size_t>(size)};
-  return info->quot ? parsing.add_ngrams(param, text, true, *info) : parsing.add_term(param, text, info);
+  return info->quot ? parsing.add_ngrams(param, text, true, *info) : parsing.add_term(param, text, *info);
 }
 
 int parse(Param *param) {

@@ -1,11 +1,13 @@
 #include "search/stopword_table.h"
 
 #include <functional>
+#include <new>
 #include <set>
 
 #include "sql_base.h"
 #include "sql_class.h"
 #include "sql_lex.h"
+#include "sql_parse.h"
 #include "transaction.h"
 
 #include "search/settings.h"
@@ -26,12 +28,18 @@ class Messages : public Internal_error_handler {
  public:
   explicit Messages(THD *thd) : thd_(thd) { thd->push_internal_handler(this); }
   ~Messages() override { thd_->pop_internal_handler(); }
-  bool handle_condition(THD *, uint, const char *, Sql_condition::enum_warning_level *level,
+  bool handle_condition(THD *, uint number, const char *, Sql_condition::enum_warning_level *level,
                         const char *message, Sql_condition **condition) override {
-    if (*level == Sql_condition::WARN_LEVEL_ERROR && first.empty()) first = message;
     *condition = nullptr;
+    if (*level != Sql_condition::WARN_LEVEL_ERROR || first_number != 0) return true;
+    first_number = number;
+    try {
+      first = message;
+    } catch (const std::bad_alloc &) {
+    }
     return true;
   }
+  uint first_number = 0;
   std::string first;
 
  private:
@@ -45,13 +53,15 @@ class PlainSelect {
       : thd_(thd),
         options_(thd->variables.option_bits),
         isolation_(thd->tx_isolation),
-        locked_at_(thd->utime_after_lock) {
+        locked_at_(thd->utime_after_lock),
+        rollback_request_(thd->transaction_rollback_request) {
     thd->lex->reset_n_backup_query_tables_list(&tables_);
     thd->lex->sql_command = SQLCOM_SELECT;
     thd->variables.option_bits &= ~(OPTION_TABLE_LOCK | OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
     thd->tx_isolation = ISO_READ_COMMITTED;
   }
   ~PlainSelect() {
+    thd_->transaction_rollback_request = rollback_request_;
     thd_->tx_isolation = isolation_;
     thd_->variables.option_bits = options_;
     thd_->utime_after_lock = locked_at_;
@@ -63,7 +73,38 @@ class PlainSelect {
   const ulonglong options_;
   const enum_tx_isolation isolation_;
   const ulonglong locked_at_;
+  const bool rollback_request_;
   Query_tables_list tables_;
+};
+
+/* A table's metadata lock, in the transaction under way. In a cluster the server lets an applier go before
+   others there, and not in the other transaction, which is none of the cluster's. */
+class SharedLock {
+ public:
+  explicit SharedLock(THD *thd) : thd_(thd), before_(thd->mdl_context.mdl_savepoint()) {}
+  ~SharedLock() { thd_->mdl_context.rollback_to_savepoint(before_); }
+  bool lock(const std::string &database, const std::string &table) {
+    MDL_request request;
+    MDL_REQUEST_INIT(&request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED_READ,
+                     MDL_TRANSACTION);
+    return !thd_->mdl_context.acquire_lock(&request, static_cast<double>(thd_->variables.lock_wait_timeout));
+  }
+
+ private:
+  THD *const thd_;
+  const MDL_savepoint before_;
+};
+
+/* Calls `end` at the end of a block, also by an exception. */
+template <class End>
+class AtEnd {
+ public:
+  explicit AtEnd(End end) : end_(end) {}
+  AtEnd(const AtEnd &) = delete;
+  ~AtEnd() { end_(); }
+
+ private:
+  const End end_;
 };
 
 bool split_name(const std::string &name, std::string *database, std::string *table) {
@@ -101,39 +142,59 @@ Field *column_of_words(const TABLE *table) {
   return nullptr;
 }
 
-/* Opens the table, and gives its column to `use`. */
-bool with_column(THD *thd, const std::string &name, std::string *why,
-                 const std::function<bool(TABLE *, Field *)> &use) {
-  std::string database, table;
-  if (!split_name(name, &database, &table)) {
-    *why = "it is no name of the form database/table";
+using Use = std::function<bool(TABLE *, Field *)>;
+
+/* In a transaction of its own. */
+bool open_and_use(THD *thd, const std::string &database, const std::string &table, bool as_user,
+                  std::string *why, const Use &use) {
+  const start_new_trans transaction(thd);
+  const PlainSelect select(thd);
+  const LEX_CSTRING database_name{database.c_str(), database.size()};
+  const LEX_CSTRING table_name{table.c_str(), table.size()};
+  TABLE_LIST named;
+  named.init_one_table(&database_name, &table_name, nullptr, TL_READ);
+  named.open_type = OT_BASE_ONLY;
+  named.required_type = TABLE_TYPE_NORMAL;
+  if (as_user && check_table_access(thd, SELECT_ACL, &named, false, UINT_MAX, false)) return false;
+  DML_prelocking_strategy prelocking;
+  if (open_and_lock_tables(thd, DDL_options(), &named, false,
+                           MYSQL_OPEN_IGNORE_FLUSH | MYSQL_OPEN_IGNORE_LOGGING_FORMAT, &prelocking))
     return false;
-  }
+  const AtEnd close([thd] { thd->commit_whole_transaction_and_close_tables(); });
+  TABLE *const opened = named.table;
+  opened->use_all_columns();
+  if (Field *column = column_of_words(opened)) return use(opened, column);
+  *why = "the table has no column `value` of type CHAR, VARCHAR or TEXT";
+  return false;
+}
+
+/* Errors of the statement that say nothing of the table. */
+bool goes_to_client(uint number) {
+  return number == ER_LOCK_WAIT_TIMEOUT || number == ER_LOCK_DEADLOCK || number == ER_QUERY_INTERRUPTED;
+}
+
+/* Opens the table, and gives its column to `use`. */
+bool with_column(THD *thd, const std::string &name, bool as_user, std::string *why, uint *code,
+                 const Use &use) {
+  *code = 0;
   Messages messages(thd);
-  bool done = false;
-  {
-    start_new_trans transaction(thd);
-    const PlainSelect select(thd);
-    const LEX_CSTRING database_name{database.c_str(), database.size()};
-    const LEX_CSTRING table_name{table.c_str(), table.size()};
-    TABLE_LIST named;
-    named.init_one_table(&database_name, &table_name, nullptr, TL_READ);
-    named.open_type = OT_BASE_ONLY;
-    named.required_type = TABLE_TYPE_NORMAL;
-    DML_prelocking_strategy prelocking;
-    if (!open_and_lock_tables(thd, DDL_options(), &named, false,
-                              MYSQL_OPEN_IGNORE_FLUSH | MYSQL_OPEN_IGNORE_LOGGING_FORMAT, &prelocking)) {
-      TABLE *const opened = named.table;
-      opened->use_all_columns();
-      if (Field *column = column_of_words(opened))
-        done = use(opened, column);
-      else
-        *why = "the table has no column `value` of type CHAR, VARCHAR or TEXT";
-      thd->commit_whole_transaction_and_close_tables();
+  try {
+    std::string database, table;
+    if (!split_name(name, &database, &table)) {
+      *why = "it is no name of the form database/table";
+      return false;
     }
+    SharedLock shared(thd);
+    if (shared.lock(database, table) && open_and_use(thd, database, table, as_user, why, use)) return true;
+    if (why->empty()) *why = !messages.first.empty() ? messages.first : "the table cannot be read";
+    if (thd_kill_level(thd) >= THD_ABORT_SOFTLY)
+      *code = ER_QUERY_INTERRUPTED;
+    else if (goes_to_client(messages.first_number))
+      *code = messages.first_number;
+  } catch (const std::bad_alloc &) {
+    *why = "out of memory";
   }
-  if (!done && why->empty()) *why = !messages.first.empty() ? messages.first : "the table cannot be read";
-  return done;
+  return false;
 }
 
 using Words = std::set<std::string>;
@@ -146,6 +207,7 @@ int read_words(THD *thd, TABLE *table, Field *column, Words *words, size_t *byte
   handler *const file = table->file;
   int error = file->ha_rnd_init_with_error(true);
   if (error != 0) return error;
+  const AtEnd end([file] { file->ha_rnd_end(); });
   for (ulonglong rows = 0; !is_past_bounds(*words, *bytes); rows++) {
     if (rows % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(thd) >= THD_ABORT_SOFTLY) {
       error = HA_ERR_ABORTED_BY_USER;
@@ -166,15 +228,14 @@ int read_words(THD *thd, TABLE *table, Field *column, Words *words, size_t *byte
     if (word.empty() || errors != 0 || word.find('\0') != std::string::npos) continue;
     if (words->insert(word).second) *bytes += word.size() + 1;
   }
-  file->ha_rnd_end();
   return error == HA_ERR_END_OF_FILE ? 0 : error;
 }
 
 }  // namespace
 
-bool read_stopwords(THD *thd, const std::string &name, std::string *list, std::string *why) {
+bool read_stopwords(THD *thd, const std::string &name, std::string *list, std::string *why, uint *code) {
   list->clear();
-  return with_column(thd, name, why, [&](TABLE *table, Field *column) {
+  return with_column(thd, name, false, why, code, [&](TABLE *table, Field *column) {
     Words words;
     size_t bytes = 0;
     if (const int error = read_words(thd, table, column, &words, &bytes)) {
@@ -192,8 +253,8 @@ bool read_stopwords(THD *thd, const std::string &name, std::string *list, std::s
   });
 }
 
-bool has_stopwords(THD *thd, const std::string &name, std::string *why) {
-  return with_column(thd, name, why, [](TABLE *, Field *) { return true; });
+bool has_stopwords(THD *thd, const std::string &name, std::string *why, uint *code) {
+  return with_column(thd, name, true, why, code, [](TABLE *, Field *) { return true; });
 }
 
 }  // namespace full_text

@@ -18,10 +18,11 @@ namespace tidesdb {
 namespace full_text {
 
 /* Reads the words of the table `name` (database/table) as FullTextSettings::stopword_list has them. False:
- *why says the reason, and the client was told nothing. */
-bool read_stopwords(THD *thd, const std::string &name, std::string *list, std::string *why);
-/* Whether there is such a table of words: it is opened and not read. */
-bool has_stopwords(THD *thd, const std::string &name, std::string *why);
+ *why says the reason, and the client was told nothing. *code is the error of a KILL, a deadlock or a wait
+ that took too long, else 0. */
+bool read_stopwords(THD *thd, const std::string &name, std::string *list, std::string *why, uint *code);
+/* Whether there is such a table of words that the user may read: it is opened and not read. */
+bool has_stopwords(THD *thd, const std::string &name, std::string *why, uint *code);
 
 }  // namespace full_text
 }  // namespace tidesdb

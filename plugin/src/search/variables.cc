@@ -75,14 +75,20 @@ int check_stopword_table(THD *thd, st_mysql_sys_var *, void *save, st_mysql_valu
   char buffer[2 * NAME_LEN + 2];
   int length = sizeof(buffer);
   const char *wanted = value->val_str(value, buffer, &length);
-  const std::string table = wanted ? std::string(wanted, static_cast<size_t>(length)) : std::string();
-  std::string why;
-  if (!table.empty() && !has_stopwords(thd, table, &why)) {
-    my_printf_error(ER_WRONG_VALUE_FOR_VAR, "%s", MYF(0), stopword_table_refusal(table, why).c_str());
+  try {
+    const std::string table = wanted ? std::string(wanted, static_cast<size_t>(length)) : std::string();
+    std::string why;
+    uint code = 0;
+    if (!table.empty() && !has_stopwords(thd, table, &why, &code)) {
+      Refusal{code != 0 ? code : ER_WRONG_VALUE_FOR_VAR, stopword_table_refusal(table, why)}.tell();
+      return 1;
+    }
+    *static_cast<const char **>(save) = thd->strmake(table.data(), table.size());
+    return 0;
+  } catch (const std::bad_alloc &) {
+    my_error(ER_OUT_OF_RESOURCES, MYF(0));
     return 1;
   }
-  *static_cast<const char **>(save) = thd->strmake(table.data(), table.size());
-  return 0;
 }
 
 }  // namespace
@@ -154,8 +160,9 @@ bool take_stopwords(THD *thd, const std::string &table, FullTextSettings *settin
   Session::StopwordTable &read = session->stopword_table();
   if (read.statement != thd->query_id || read.name != table) {
     std::string list, why;
-    if (!read_stopwords(thd, table, &list, &why)) {
-      *refusal = {ER_UNKNOWN_ERROR, stopword_table_refusal(table, why)};
+    uint code = 0;
+    if (!read_stopwords(thd, table, &list, &why, &code)) {
+      *refusal = {code != 0 ? code : ER_UNKNOWN_ERROR, stopword_table_refusal(table, why)};
       return false;
     }
     read = {thd->query_id, table, std::move(list)};
@@ -168,6 +175,8 @@ bool take_stopwords(THD *thd, const std::string &table, FullTextSettings *settin
 }  // namespace
 
 void Refusal::tell() const {
+  /* As the server's own victims do. */
+  if (code == ER_LOCK_DEADLOCK) current_thd->mark_transaction_to_rollback(true);
   if (code == ER_CHECK_NOT_IMPLEMENTED)
     my_error(code, MYF(0), text.c_str());
   else

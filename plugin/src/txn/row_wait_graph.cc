@@ -103,12 +103,13 @@ bool uses_flushed_table(const THD *thd) {
 
 void enter_wait_graph(THD *thd, const Session *session) {
   const std::lock_guard<std::recursive_mutex> guard(graph.mutex);
-  graph.living[thd] = session;
+  graph.living.emplace(thd, session);
 }
 
-void leave_wait_graph(THD *thd) {
+void leave_wait_graph(THD *thd, const Session *session) {
   const std::lock_guard<std::recursive_mutex> guard(graph.mutex);
-  graph.living.erase(thd);
+  if (const auto found = graph.living.find(thd); found != graph.living.end() && found->second == session)
+    graph.living.erase(found);
 }
 
 void row_wait_begins(THD *waiter, void *const *holders, size_t holder_count) {

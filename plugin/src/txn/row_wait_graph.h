@@ -21,7 +21,7 @@ class Session;
 
 /* Connections that live: a transaction's cookie is a THD that may be gone. */
 void enter_wait_graph(THD *thd, const Session *session);
-void leave_wait_graph(THD *thd);
+void leave_wait_graph(THD *thd, const Session *session);
 
 /* The waiter's thread begins a wait for the holders' transactions, and has ended it. */
 void row_wait_begins(THD *waiter, void *const *holders, size_t holder_count);

@@ -54,7 +54,7 @@ Session *Session::get(THD *thd) {
 void Session::close(THD *thd) {
   Session *session = find(thd);
   if (!session) return;
-  forget_connection(thd);
+  forget_connection(thd, session);
   thd_set_ha_data(thd, plugin.hton, nullptr);
   delete session;
 }

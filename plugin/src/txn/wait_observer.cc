@@ -131,13 +131,15 @@ const tidesdb_wait_observer *wait_observer() { return &observer; }
 void watch_connection(THD *thd, Session *session) {
   enter_wait_graph(thd, session);
   std::lock_guard<std::mutex> guard(connections.mutex);
-  connections.living[thd] = session;
+  connections.living.emplace(thd, session);
 }
 
-void forget_connection(THD *thd) {
-  leave_wait_graph(thd);
+void forget_connection(THD *thd, const Session *session) {
+  leave_wait_graph(thd, session);
   std::lock_guard<std::mutex> guard(connections.mutex);
-  connections.living.erase(thd);
+  if (auto found = connections.living.find(thd);
+      found != connections.living.end() && found->second == session)
+    connections.living.erase(found);
 }
 
 void visit_connections(void (*visit)(THD *thd, Session *session)) {

@@ -24,7 +24,7 @@ class Session;
 const tidesdb_wait_observer *wait_observer();
 
 void watch_connection(THD *thd, Session *session);
-void forget_connection(THD *thd);
+void forget_connection(THD *thd, const Session *session);
 /* Calls `visit` with each connection that has a session. None ends meanwhile; `visit` neither waits nor
  * begins or ends one. */
 void visit_connections(void (*visit)(THD *thd, Session *session));
