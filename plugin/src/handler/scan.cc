@@ -458,8 +458,8 @@ int ha_tidesdb::rnd_init(bool scan) {
   return 0;
 }
 
-/* Rows of a multi-range read come by rnd_pos(): its second handler stands on an index, and the next range may be
-   of another one. */
+/* Rows of a multi-range read come by rnd_pos(): its second handler stands on an index, and the next range may
+   be of another one. */
 int ha_tidesdb::rnd_end() {
   ds_mrr_.dsmrr_close();
   match_scan_.forget();
