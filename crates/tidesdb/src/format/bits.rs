@@ -126,7 +126,7 @@ impl<'a> BitReader<'a> {
 /// The parameter of a Rice code for numbers whose lengths in bits add up to `bits`: near the best one where they fall off
 /// as gaps between rows do, and not led astray by a few large ones.
 pub fn rice_parameter(bits: u64, numbers: u64) -> u32 {
-    let tenths = if numbers == 0 { 0 } else { bits * 10 / numbers };
+    let tenths = (bits * 10).checked_div(numbers).unwrap_or(0);
     (((tenths + 3) / 10) as u32).saturating_sub(u32::from(tenths < 10)).min(MOST_BITS)
 }
 

@@ -183,29 +183,32 @@ impl PostingsPacker {
             let value = (version.value.start as u32, version.value.end as u32);
             self.entries.push(Entry { gap, seq: version.seq, kind: byte, value });
         }
-        let kind = kind?;
         let ((seq, seq_bits), (class, class_bits)) = (seqs.base(), classes.base());
         if seq_bits > MOST_BITS {
             return None;
         }
-        let (first, later) = (first.parameter(), later.parameter());
+        let header = Header {
+            keys: block.len(),
+            flags: if mutant::is(Mutant::PackedSplitForgotten) { 0 } else { block.flags },
+            unpacked: payload.len(),
+            prefix: block.prefix().len(),
+            seq,
+            kind: Kind::from_byte(kind?),
+            seq_bits,
+            class,
+            class_bits,
+            first: first.parameter(),
+            later: later.parameter(),
+        };
         self.write_table();
-        out.clear();
-        out.extend_from_slice(&MARK);
-        let flags = if mutant::is(Mutant::PackedSplitForgotten) { 0 } else { block.flags };
-        let numbers = [block.len(), flags as usize, payload.len(), block.prefix().len()];
-        numbers.into_iter().for_each(|number| put_varint(out, number as u64));
-        put_varint(out, seq);
-        out.extend_from_slice(&[
-            kind,
-            seq_bits as u8,
-            class as u8,
-            class_bits as u8,
-            first as u8,
-            later as u8,
-        ]);
-        put_bytes(out, &self.table);
+        header.write(&self.table, out);
         let mut bits = BitWriter::after(std::mem::take(out));
+        self.write_entries(payload, &header, &mut bits);
+        *out = bits.finish();
+        Some(())
+    }
+
+    fn write_entries(&self, payload: &[u8], header: &Header, bits: &mut BitWriter) {
         let mut entries = self.entries.iter();
         for group in &self.groups {
             let gaps = rice_parameter(group.gap_bits, group.keys as u64 - 1);
@@ -213,23 +216,21 @@ impl PostingsPacker {
                 if at > 0 {
                     bits.put_rice(entry.gap, gaps);
                 }
-                if kind == MIXED {
+                if header.kind.is_none() {
                     bits.put(u64::from(entry.kind), u8::BITS);
                 }
-                bits.put(entry.seq - seq, seq_bits);
+                bits.put(entry.seq - header.seq, header.seq_bits);
                 let value = &payload[entry.value.0 as usize..entry.value.1 as usize];
                 let Some(&of_value) = value.first() else { continue };
-                bits.put(u64::from(of_value) - class, class_bits);
+                bits.put(u64::from(of_value) - header.class, header.class_bits);
                 // The last byte of a varint is below 0x80.
                 let frequency = value[1..].iter().filter(|byte| **byte < 0x80).count() as u64;
                 bits.put_rice(frequency - 1, 0);
                 for (at, number) in numbers_of(value).enumerate() {
-                    bits.put_rice(number, if at == 0 { first } else { later });
+                    bits.put_rice(number, if at == 0 { header.first } else { header.later });
                 }
             }
         }
-        *out = bits.finish();
-        Some(())
     }
 
     /// Adds the key to the last group or to a new one; returns its gap.
@@ -293,6 +294,19 @@ struct Header {
 }
 
 impl Header {
+    /// Header and table of groups into `out`, replacing its contents.
+    fn write(&self, groups: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&MARK);
+        let numbers = [self.keys, self.flags as usize, self.unpacked, self.prefix];
+        numbers.into_iter().for_each(|number| put_varint(out, number as u64));
+        put_varint(out, self.seq);
+        let widths = [self.seq_bits, self.class as u32, self.class_bits, self.first, self.later];
+        out.push(self.kind.map_or(MIXED, Kind::byte));
+        out.extend(widths.map(|width| width as u8));
+        put_bytes(out, groups);
+    }
+
     /// The header, the table of groups, and the bits.
     fn read(packed: &[u8]) -> Result<(Header, &[u8], &[u8]), DecodeError> {
         let parts = || -> Option<_> {
