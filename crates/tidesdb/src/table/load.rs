@@ -8,7 +8,7 @@ use super::block::{
 use super::data_block::{CONTINUED, CONTINUES};
 use super::filter;
 use super::keyed_block::KeyedBlock;
-use super::postings_block;
+use super::postings;
 use super::reader::SsTable;
 use crate::cache::work;
 use crate::cache::{BlockRef, CachePriority};
@@ -203,7 +203,7 @@ impl SsTable {
     /// A data block as a keyed block: unpacked if it has lists of postings, which the cache keeps packed.
     #[inline]
     pub(super) fn keyed(&self, block: BlockRef, handle: BlockHandle) -> Result<BlockRef> {
-        match postings_block::is_packed(&block) {
+        match postings::is_packed(&block) {
             true => self.unpacked(&block, handle),
             false => Ok(block),
         }
@@ -212,8 +212,8 @@ impl SsTable {
     fn unpacked(&self, packed: &[u8], handle: BlockHandle) -> Result<BlockRef> {
         note("table: postings unpacked");
         let unpacked = || -> Result<BlockRef, DecodeError> {
-            let mut frame = self.cache().frame(postings_block::unpacked_len(packed)?);
-            postings_block::unpack(packed, &mut frame)?;
+            let mut frame = self.cache().frame(postings::unpacked_len(packed)?);
+            postings::unpack(packed, &mut frame)?;
             Ok(frame.freeze())
         };
         unpacked().map_err(|damage| self.damage(handle, damage))
@@ -241,7 +241,7 @@ impl EncodedBlock<'_> {
     /// Length of the data block as a keyed block, in bytes.
     pub(super) fn keyed_len(&self) -> Result<usize, DecodeError> {
         match self.is_postings {
-            true => postings_block::unpacked_len(self.stored),
+            true => postings::unpacked_len(self.stored),
             false => Ok(self.raw_len),
         }
     }
@@ -249,7 +249,7 @@ impl EncodedBlock<'_> {
     /// The data block as a keyed block, checked, into `payload` of [`EncodedBlock::keyed_len`] bytes.
     pub(super) fn read_keyed(&self, payload: &mut [u8]) -> Result<(), DecodeError> {
         if self.is_postings {
-            return postings_block::unpack(self.stored, payload);
+            return postings::unpack(self.stored, payload);
         }
         self.decode(payload)?;
         check_payload(payload, BlockKind::Data, false)
@@ -259,7 +259,7 @@ impl EncodedBlock<'_> {
 /// Checks the structure of a payload with a verified checksum. Lists of postings are checked as they are unpacked.
 pub(super) fn check_payload(payload: &[u8], kind: BlockKind, is_postings: bool) -> Result<(), DecodeError> {
     match kind {
-        BlockKind::Data if is_postings => postings_block::unpacked_len(payload).map(|_| ()),
+        BlockKind::Data if is_postings => postings::unpacked_len(payload).map(|_| ()),
         BlockKind::Data => KeyedBlock::parse(payload)?.check(CONTINUES | CONTINUED),
         BlockKind::Index | BlockKind::TopIndex => KeyedBlock::parse(payload)?.check(0),
         BlockKind::Filter => filter::check(payload),

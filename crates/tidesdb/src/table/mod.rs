@@ -21,7 +21,7 @@ mod keyed_block;
 mod load;
 mod meta;
 mod point_read;
-mod postings_block;
+mod postings;
 mod properties;
 mod read_ahead;
 mod reader;

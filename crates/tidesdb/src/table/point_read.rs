@@ -11,7 +11,7 @@ use super::footer::FilterLayout;
 use super::index::{partition_filter, IndexEntry};
 use super::iterator::IndexCursor;
 use super::keyed_block::KeyedBlock;
-use super::postings_block;
+use super::postings;
 use super::reader::Opened;
 use super::SsTable;
 use crate::cache::{work, BlockRef, CachePriority};
@@ -152,7 +152,7 @@ impl SsTable {
     #[inline]
     fn get_in_block(&self, handle: BlockHandle, key: &[u8], snapshot: Seq) -> Result<Option<Hit>> {
         let block = self.load(handle, BlockKind::Data, PRIORITY)?;
-        if postings_block::is_packed(&block) {
+        if postings::is_packed(&block) {
             return self.get_in_packed(&block, handle, key, snapshot);
         }
         let keyed = self.parse(&block, handle)?;
@@ -182,7 +182,7 @@ impl SsTable {
         key: &[u8],
         snapshot: Seq,
     ) -> Result<Option<Hit>> {
-        let found = postings_block::find(block, key).map_err(|damage| self.damage(handle, damage))?;
+        let found = postings::find(block, key).map_err(|damage| self.damage(handle, damage))?;
         match found {
             Some(entry) if entry.seq <= snapshot => {
                 let mut frame = self.cache().frame(entry.value.len());

@@ -12,7 +12,7 @@ use super::filter::{FilterBuilder, Filters};
 use super::footer::{footer_len, Extension, FilterLayout, Footer};
 use super::index::{separator, IndexEntry};
 use super::keyed_block::KeyedBuilder;
-use super::postings_block::{PostingsPacker, MOST_UNPACKED};
+use super::postings::{PostingsPacker, MOST_UNPACKED};
 use super::properties::Properties;
 use super::{Expiries, SsTableMeta, SsTableOptions, TABLE_ALIGN};
 use crate::cache::BlockCache;
