@@ -136,7 +136,7 @@ pub enum BlockCodec {
     Plain = 0,
     /// Lists of postings, for keys that end in ascending numbers, with values of a byte and varints (LEB128): words and rows
     /// of a full text index. Blocks with other entries stay plain, and so do those that compression makes smaller. Blocks are
-    /// a fifth as long, on disk and in the cache, where the numbers lie close together; a point read unpacks a whole block.
+    /// a fifth as long, on disk and in the cache, where the numbers lie close together; a point read passes the entries before its key.
     Postings = 1,
 }
 
