@@ -81,10 +81,10 @@ impl Texts {
             0..=8 if settled => self.query(),
             9..=12 if settled => self.change_by_match(),
             13 if settled && self.dice.one_in(3) && !self.collation.ends_with("_bin") => self.define(),
-            _ => return Some(vec![self.change()]),
+            _ => return Some(vec![self.change(settled)]),
         };
         // (A definition that was refused early has ended no transaction.)
-        Some(vec![Step::new(Sort::Control, "COMMIT"), step])
+        Some(vec![Step::new(Sort::Control, "COMMIT").stays(), step])
     }
 
     /// Looks at the whole table.
@@ -173,11 +173,9 @@ impl Texts {
                 format!("\"{}\"", list(" ", words))
             }
             (_, 1) => format!("+{}", self.dice.word(&WORDS)),
-            (false, 2) => format!("{}*", self.dice.word(&BEGINNINGS)),
             (false, _) => {
-                let words: Vec<String> =
-                    (0..self.dice.count(1, 3)).map(|_| self.dice.word(&WORDS).to_string()).collect();
-                list(" ", words)
+                let parts: Vec<String> = (0..self.dice.count(1, 3)).map(|_| self.part("")).collect();
+                list(" ", parts)
             }
             (true, _) => {
                 // A query of excluded words alone finds nothing.
@@ -256,8 +254,10 @@ impl Texts {
         Step::new(Sort::Change, text)
     }
 
-    /// A change that both engines make in a transaction, too.
-    fn change(&mut self) -> Step {
+    /// A change that both engines make in a transaction, too. A row's key only grows there: InnoDB loses the words of a
+    /// row that is new, or has a new text, and then gets a smaller key in the same transaction. At COMMIT it looks for
+    /// the row by its number of the document, and takes the entry with the largest key, which is the old one.
+    fn change(&mut self, settled: bool) -> Step {
         let (id, k) = (self.id(), self.dice.number(0, 9));
         let body = self.value(9);
         match self.dice.number(0, 9) {
@@ -282,6 +282,7 @@ impl Texts {
             8 => Step::new(Sort::Change, format!("DELETE FROM {TABLE} WHERE id BETWEEN {id} AND {}", id + 2)),
             _ => {
                 let to = self.id();
+                let (id, to) = if settled { (id, to) } else { (id.min(to), id.max(to)) };
                 Step::new(Sort::Change, format!("UPDATE {TABLE} SET id = {to} WHERE id = {id}"))
             }
         }

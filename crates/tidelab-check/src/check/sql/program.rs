@@ -37,6 +37,8 @@ pub(super) struct Step {
     pub(super) virtuals: bool,
     /// For an inspection of the state, not a statement of the program.
     pub(super) looks: bool,
+    /// Without it the engines may differ later as they promise: it stays when a program is shrunk.
+    pub(super) stays: bool,
 }
 
 impl Step {
@@ -49,6 +51,7 @@ impl Step {
             innodb: "",
             virtuals: false,
             looks: false,
+            stays: false,
         }
     }
 
@@ -75,6 +78,11 @@ impl Step {
 
     pub(super) fn look(mut self) -> Step {
         self.looks = true;
+        self
+    }
+
+    pub(super) fn stays(mut self) -> Step {
+        self.stays = true;
         self
     }
 }
@@ -113,6 +121,12 @@ impl Program {
     /// The pieces for whole statements.
     pub(super) fn statements(&self) -> Vec<Piece> {
         self.sentences.iter().map(|(whole, _)| *whole).collect()
+    }
+
+    /// Those that may go when the program is shrunk.
+    pub(super) fn loose_statements(&self) -> Vec<Piece> {
+        let loose = |(step, (whole, _)): (&Step, &(Piece, Sentence))| (!step.stays).then_some(*whole);
+        self.steps.iter().zip(&self.sentences).filter_map(loose).collect()
     }
 
     /// For each column all of its pieces.

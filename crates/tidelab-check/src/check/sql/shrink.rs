@@ -25,7 +25,7 @@ pub(super) fn shrink<E>(
     let mut test = |removed: &HashSet<Piece>| differs(removed).map_err(drop);
     loop {
         let before = search.removed.len();
-        let statements: Vec<Vec<Piece>> = program.statements().into_iter().map(|s| vec![s]).collect();
+        let statements: Vec<Vec<Piece>> = program.loose_statements().into_iter().map(|s| vec![s]).collect();
         search.without(statements, &mut test);
         search.without(program.columns(), &mut test);
         let inner = program.inner(&search.removed).into_iter().map(|p| vec![p]).collect();
@@ -124,6 +124,16 @@ mod tests {
             ["CREATE TABLE t (b INT)", "INSERT INTO t VALUES (n77n)", "SELECT b FROM t"]
         );
         assert!(runs < 200, "{runs} runs");
+    }
+
+    #[test]
+    fn a_statement_that_stays_is_left() {
+        let mut program = program();
+        program.steps[7].stays = true;
+        let removed = shrink(&program, 41, |_| Ok::<_, ()>(Some(41)));
+        let left: Vec<usize> =
+            (0..42).filter(|step| !removed.contains(&program.statements()[*step])).collect();
+        assert_eq!(left, [7]);
     }
 
     #[test]
