@@ -12,7 +12,7 @@ use tidesdb::internal::io::Disk;
 use tidesdb::internal::table::TableStore;
 use tidesdb::internal::types::{FileNo, DICTIONARY};
 use tidesdb::internal::version::{OpenFor, VersionSet};
-use tidesdb::{Db, Options};
+use tidesdb::{BlockCodec, Db, Options};
 
 use crate::moment;
 use crate::names::Names;
@@ -179,7 +179,8 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
     let names = Names::of(records.iter().map(|(name, record)| (&name[..], &record[..])));
     let mut families = vec![(DICTIONARY, b"(dictionary)".to_vec(), None)];
     for info in named_families {
-        families.push((info.family.id(), info.family.name().to_vec(), Some(info.stats)));
+        let codec = info.family.options().block_codec;
+        families.push((info.family.id(), info.family.name().to_vec(), Some((info.stats, codec))));
     }
     let (form, now) = (Form { hex: false, width: 32 }, moment::now());
     let (file_bytes, log) = (named.values().sum::<u64>(), log_bytes(store));
@@ -198,8 +199,12 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         object.insert("name".into(), shown_name(name).into());
         names.put(&mut object, name);
         let mut head = format!("family {} ({id})", names.text(name));
-        if let Some(stats) = stats {
+        if let Some((stats, codec)) = stats {
             head += &format!(": {}{} rows", if stats.counted { "" } else { "about " }, stats.entries);
+            if *codec != BlockCodec::Plain {
+                head += ", blocks are lists of postings";
+            }
+            object.insert("block_codec".into(), codec.name().into());
             object.insert("rows".into(), stats.entries.into());
             object.insert("rows_counted".into(), stats.counted.into());
         }

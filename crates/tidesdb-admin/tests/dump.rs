@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use serde_json::Value;
 use tidesdb::internal::format::{ClusterPosition, Gtid};
-use tidesdb::{Compression, Db, FamilyOptions, FormatVersion, Options};
+use tidesdb::{BlockCodec, Compression, Db, FamilyOptions, FormatVersion, Options};
 
 /// Runs the program in this process: exit status, output, errors.
 fn admin(words: &[&str]) -> (u8, String, String) {
@@ -100,6 +100,41 @@ fn stats_count_what_was_written() {
     assert_eq!((sum("tables"), sum("files"), sum("tables_in_log_alone")), (2, 1, 1));
     assert!(sum("entries") >= 102 && sum("tombstones") <= 1, "{levels:?}");
     assert!(stats["totals"]["log_bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn lists_of_postings_have_their_name() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("store");
+    let db = Db::open(&path, Options { new_format: FormatVersion::Two, ..options() }).expect("opens");
+    let postings = FamilyOptions { block_codec: BlockCodec::Postings, ..FamilyOptions::default() };
+    let words = db.family_with("words", postings).expect("makes");
+    for number in 0..100_u32 {
+        words.put([&b"lotus"[..], &number.to_be_bytes()].concat(), [3, 1]).expect("puts");
+    }
+    db.flush().expect("flushes");
+    drop(words);
+    db.close().expect("closes");
+    let store = Store { _directory: directory, path };
+    let (_, text, _) = admin(&["stats", store.path()]);
+    assert!(text.contains("family 'words' (1): 100 rows, blocks are lists of postings"), "{text}");
+    let (_, out, _) = admin(&["stats", store.path(), "--json"]);
+    let stats: Value = serde_json::from_str(&out).expect("JSON");
+    let stats = &stats["families"][1];
+    assert_eq!((&stats["name"], &stats["block_codec"]), (&"words".into(), &"postings".into()));
+    let (mut texts, mut codecs) = (String::new(), Vec::new());
+    for file in store.files("", ".sst") {
+        let file = file.to_str().expect("a name");
+        texts += &admin(&["dump", "table", file, "--no-entries"]).1;
+        let lines = json_lines(&["dump", "table", file, "--no-entries"]);
+        codecs.extend(
+            lines.iter().filter_map(|line| line["table"]["block_codec"].as_str().map(str::to_string)),
+        );
+    }
+    assert!(texts.contains("data blocks (lists of postings) of"), "{texts}");
+    codecs.sort();
+    codecs.dedup();
+    assert_eq!(codecs, ["plain", "postings"]);
 }
 
 #[test]

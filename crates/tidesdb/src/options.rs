@@ -149,6 +149,14 @@ impl BlockCodec {
             _ => None,
         }
     }
+
+    /// Its name in views and listings: `plain` or `postings`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BlockCodec::Plain => "plain",
+            BlockCodec::Postings => "postings",
+        }
+    }
 }
 
 /// The version of the formats of a store's files (`docs/format.md`, "Versions").

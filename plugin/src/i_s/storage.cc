@@ -42,11 +42,17 @@ ST_FIELD_INFO column_families[] = {Show::Column("FAMILY_ID", Show::ULonglong(), 
                                    Show::Column("SYNC_MODE", Show::Varchar(16), NULLABLE),
                                    Show::Column("BIRTH_SEQ", Show::ULonglong(), NOT_NULL),
                                    Show::Column("OLD_FORM_BYTES", Show::ULonglong(), NOT_NULL),
+                                   Show::Column("BLOCK_CODEC", Show::Varchar(16), NOT_NULL),
                                    Show::CEnd()};
 
 const char *compression_name(uint8_t compression) {
   static const char *const names[] = {"NONE", "SNAPPY", "LZ4", "ZSTD", "LZ4_FAST"};
   return compression < array_elements(names) ? names[compression] : "?";
+}
+
+const char *codec_name(uint32_t codec) {
+  static const char *const names[] = {"PLAIN", "POSTINGS"};
+  return codec < array_elements(names) ? names[codec] : "?";
 }
 
 int put_family(void *pointer, const tidesdb_family_info *info) {
@@ -73,6 +79,7 @@ int put_family(void *pointer, const tidesdb_family_info *info) {
     row->null();
   row->number(info->created_seq);
   row->number(info->old_form_bytes);
+  row->text(codec_name(info->options.block_codec));
   return row->store();
 }
 

@@ -10,7 +10,7 @@ use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::io::Disk;
 use tidesdb::internal::iter::VersionIterator;
 use tidesdb::internal::table::{SsTable, TableFacts, TableStore};
-use tidesdb::Error;
+use tidesdb::{BlockCodec, Error};
 
 use super::{check_file, directory_of, Around, Damage};
 use crate::cli::Shown;
@@ -135,13 +135,14 @@ impl Printer<'_, '_> {
             facts.filter_at.1
         ))?;
         self.out.line(format_args!(
-            "  properties: {} entries, {} keys, {} tombstones, {} bytes of keys and values, {} data blocks of {} bytes and {} of padding, \
+            "  properties: {} entries, {} keys, {} tombstones, {} bytes of keys and values, {} data blocks{} of {} bytes and {} of padding, \
              sequence {} to {}, keys {} to {}{}",
             meta.entries,
             meta.keys,
             meta.tombstones,
             meta.raw_bytes,
             facts.data_blocks,
+            if facts.block_codec == BlockCodec::Postings { " (lists of postings)" } else { "" },
             facts.data_bytes,
             facts.padding,
             facts.stored_seq.0,
@@ -188,6 +189,7 @@ impl Printer<'_, '_> {
             fields.insert(name.into(), value.into());
         }
         fields.insert("filter".into(), facts.filter.into());
+        fields.insert("block_codec".into(), facts.block_codec.name().into());
         fields.insert("level".into(), place.level.into());
         fields.insert("family_name".into(), self.around.name(meta.family).into());
         put_bytes(&mut fields, "min_key", &meta.min_key);

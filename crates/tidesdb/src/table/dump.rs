@@ -12,6 +12,7 @@ use super::{SsTableMeta, OLD_TABLE_ALIGN, TABLE_ALIGN};
 use crate::cache::{BlockCache, CachePriority};
 use crate::error::{Error, Result};
 use crate::io::AlignedBuffer;
+use crate::options::BlockCodec;
 use crate::table::TableStore;
 use crate::types::{FileNo, Seq};
 
@@ -53,6 +54,8 @@ pub struct TableFacts {
     pub data_blocks: u64,
     /// Bytes of the data blocks on disk.
     pub data_bytes: u64,
+    /// Layout of the data blocks. (Builds that did not note it wrote plain ones.)
+    pub block_codec: BlockCodec,
 }
 
 /// The facts of a data block in the index.
@@ -183,6 +186,7 @@ impl SsTable {
             expiry: properties.expiry,
             data_blocks: properties.data_blocks,
             data_bytes: properties.data_bytes,
+            block_codec: properties.options.as_ref().map_or(BlockCodec::Plain, |options| options.block_codec),
         })
     }
 
