@@ -123,7 +123,10 @@ FT_INFO *ha_tidesdb::ft_init_ext(uint flags, uint index, String *text) {
         print_error(error, MYF(0));
       return nullptr;
     }
-    choose_rows(flags, search.get());
+    if (!choose_rows(flags, search.get())) {
+      thd->send_kill_message();
+      return nullptr;
+    }
     return reinterpret_cast<FT_INFO *>(search.release());
   });
 }
@@ -296,7 +299,9 @@ int ha_tidesdb::count_entries_of(uint index, const Lookup &lookup, tidesdb_txn *
   have. (MyISAM takes all words of 20 rows.)
 */
 int ha_tidesdb::expand_search(const String &text, FullTextSearch *search) {
-  search->rows->sort();
+  THD *const thd = table->in_use;
+  if (!search->rows->sort([thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }))
+    return HA_ERR_ABORTED_BY_USER;
   struct Found {
     size_t rows = 0, frequency = 0;
   };
@@ -396,13 +401,16 @@ float ha_tidesdb::score_of_record(const FullTextSearch &search, const uchar *rec
 
 /*
   Which of the rows ft_read() gives, in which order, and whether it has to read them. Where it does not, their
-  keys give what the statement needs of them: of COUNT(*) nothing, of a sort by score the reference.
+  keys give what the statement needs of them: of COUNT(*) nothing, of a sort by score the reference. False:
+  the statement was killed.
 */
-void ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
+bool ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
+  THD *const thd = table->in_use;
+  bool whole = true;
   bitmap_clear_all(&table->tmp_set);
   const FullTextNeed need = FullTextNeed::of(table, search->index, flags, &table->tmp_set);
   if (flags & FT_SORTED || need.unsorted)
-    search->rows->sort();
+    whole = search->rows->sort([thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; });
   else if (need.best != HA_POS_ERROR && !entries_may_not_fit() && !open_table_->rows_expire())
     search->rows->keep_best(need.best);
   search->keys_are_enough = need.knows_columns && !entries_may_not_fit() && has_self_contained_key();
@@ -410,6 +418,7 @@ void ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
     for (const KeyPart &part : primary_codec_->parts()) bitmap_clear_bit(&table->tmp_set, part.field_index);
   search->keys_are_enough = search->keys_are_enough && bitmap_is_clear_all(&table->tmp_set);
   bitmap_clear_all(&table->tmp_set);
+  return whole;
 }
 
 /* Whether all columns of the primary key can be read from it. */

@@ -369,7 +369,7 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int read_words(uint index, Slice primary_key, EntrySet *entries);
   tidesdb::FullTextSearch *search_of_rows();
   tidesdb::FullTextSearch *search_of(const Item_func_match *item);
-  void choose_rows(uint flags, tidesdb::FullTextSearch *search);
+  bool choose_rows(uint flags, tidesdb::FullTextSearch *search);
   bool has_self_contained_key() const;
   void give_key(Slice key, uchar *buf);
   int read_postings(uint index, const tidesdb::Lookup &lookup, const std::function<bool(Slice, Slice)> &take);

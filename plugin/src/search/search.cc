@@ -36,6 +36,29 @@ Slice Arena::keep(Slice bytes) {
   return {to, bytes.size};
 }
 
+namespace {
+
+/* Comparisons of a sort between two looks at KILL. */
+constexpr size_t COMPARISONS_BETWEEN_LOOKS = 1 << 16;
+struct Killed {};
+
+/* std::sort, which KILL ends early; false then. */
+template <class Less>
+bool sort_unless_killed(std::vector<uint32_t> *order, const std::function<bool()> &killed, Less less) {
+  size_t comparisons = 0;
+  try {
+    std::sort(order->begin(), order->end(), [&](uint32_t a, uint32_t b) {
+      if (++comparisons % COMPARISONS_BETWEEN_LOOKS == 0 && killed()) throw Killed();
+      return less(a, b);
+    });
+  } catch (const Killed &) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void PostingList::add(const Lookup &lookup, Slice row_key, const Posting &posting) {
   rows_.push_back(RowName::of(bytes_.keep(row_key)));
   Posting kept = posting;
@@ -44,12 +67,13 @@ void PostingList::add(const Lookup &lookup, Slice row_key, const Posting &postin
 }
 
 /* A row that has several terms of a beginning has it as often as all of them together. */
-void PostingList::finish(const Lookup &lookup) {
-  if (!lookup.is_prefix) return;
+bool PostingList::finish(const Lookup &lookup, const std::function<bool()> &killed) {
+  if (!lookup.is_prefix) return true;
   std::vector<uint32_t> order(rows_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [this](uint32_t a, uint32_t b) { return rows_[a].compare(rows_[b]) < 0; });
+  if (!sort_unless_killed(&order, killed,
+                          [this](uint32_t a, uint32_t b) { return rows_[a].compare(rows_[b]) < 0; }))
+    return false;
   std::vector<RowName> rows;
   std::vector<Posting> postings;
   for (const uint32_t at : order) {
@@ -62,6 +86,7 @@ void PostingList::finish(const Lookup &lookup) {
   }
   rows_ = std::move(rows);
   postings_ = std::move(postings);
+  return true;
 }
 
 size_t RowSearch::memory() const {
@@ -95,7 +120,7 @@ RowSearch::Result RowSearch::read_lists(const FullTextKind &kind, const Source &
     });
     if (*error != 0) return Result::FAILED;
     if (result != Result::DONE) return result;
-    list.finish(lookup);
+    if (!list.finish(lookup, source.killed)) return Result::KILLED;
     uint64_t rows = list.size();
     *error = source.count(lookup, &rows);
     if (*error != 0) return Result::FAILED;
@@ -190,6 +215,8 @@ RowSearch::Result RowSearch::match_rows(const Source &source, size_t most_memory
       walks[i].go_to(row);
       const bool has = !walks[i].at_end() && walks[i].row().compare(row) == 0;
       found[i] = has ? &walks[i].list->posting(walks[i].at) : nullptr;
+      /* Words of a phrase are looked for at each place of the first. */
+      if (has) work += found[i]->positions.size * conditions_->size();
     }
     float score;
     const bool matches = conditions_->matches(found, &score);
@@ -205,11 +232,11 @@ RowSearch::Result RowSearch::run(const FullTextKind &kind, const Source &source,
   return result == Result::DONE ? match_rows(source, most_memory, all_candidates) : result;
 }
 
-void RowSearch::sort() {
+bool RowSearch::sort(const std::function<bool()> &killed) {
   is_chosen_ = true;
   chosen_.resize(hits_.size());
   std::iota(chosen_.begin(), chosen_.end(), 0);
-  std::sort(chosen_.begin(), chosen_.end(), [this](uint32_t a, uint32_t b) {
+  return sort_unless_killed(&chosen_, killed, [this](uint32_t a, uint32_t b) {
     return hits_[a].score != hits_[b].score ? hits_[a].score > hits_[b].score : a < b;
   });
 }

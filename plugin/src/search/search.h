@@ -45,7 +45,8 @@ class PostingList {
  public:
   /* Of rows in any order where the lookup is a beginning. */
   void add(const Lookup &lookup, Slice row_key, const Posting &posting);
-  void finish(const Lookup &lookup);
+  /* False: killed() was true. */
+  bool finish(const Lookup &lookup, const std::function<bool()> &killed);
 
   size_t size() const { return rows_.size(); }
   const RowName &row(size_t i) const { return rows_[i]; }
@@ -90,8 +91,8 @@ class RowSearch {
   /* The rows to give: all, in the order of their keys, unless one of these is called. */
   size_t count() const { return is_chosen_ ? chosen_.size() : hits_.size(); }
   const Hit &hit(size_t place) const { return hits_[is_chosen_ ? chosen_[place] : place]; }
-  /* All, the best first, those of one score by their keys. */
-  void sort();
+  /* All, the best first, those of one score by their keys. False: killed() was true. */
+  bool sort(const std::function<bool()> &killed);
   /* The best, so many and those that tie with the last of them, in the order of their keys. */
   void keep_best(size_t most);
   /* 0: the row does not match. */
