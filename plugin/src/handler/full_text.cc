@@ -216,6 +216,46 @@ int ha_tidesdb::open_search(FullTextSearch *search) {
                           " MB; ask for rarer words, or for longer beginnings of words");
 }
 
+/* EXCHANGE and CONVERT PARTITION: whether a FULLTEXT index of the statement's other table, of which one of
+   both is a partition, has other rules of words. The server compares neither these nor parsers. */
+bool ha_tidesdb::has_other_words() {
+  THD *const thd = table->in_use;
+  for (const TABLE_LIST *named = thd->lex->query_tables; named; named = named->next_global) {
+    TABLE *const other = named->table;
+    if (!other || other == table || !other->part_info == !table->part_info) continue;
+    handler *single[] = {other->file, nullptr};
+    handler **files =
+        other->part_info ? static_cast<ha_partition *>(other->file)->get_child_handlers() : single;
+    for (; *files; files++) {
+      if ((*files)->ht != plugin.hton) break;
+      const LEX_CSTRING *const differing = index_with_other_words(*static_cast<ha_tidesdb *>(*files));
+      if (!differing) continue;
+      push_warning_printf(
+          thd, Sql_condition::WARN_LEVEL_WARN, ER_TABLES_DIFFERENT_METADATA,
+          "TidesDB: the FULLTEXT index '%s' has other rules of words or another parser in `%s` "
+          "than in `%s`. DROP KEY and ADD FULLTEXT KEY give it those of now",
+          differing->str, other->s->table_name.str, table->s->table_name.str);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Of indexes with one name. */
+const LEX_CSTRING *ha_tidesdb::index_with_other_words(const ha_tidesdb &other) const {
+  for (uint i = 0; i < table->s->keys && i < index_kinds_.size(); i++) {
+    const FullTextKind *const ours = index_kinds_[i] ? index_kinds_[i]->full_text() : nullptr;
+    if (!ours || !other.open_table_) continue;
+    const LEX_CSTRING &name = table->key_info[i].name;
+    for (uint j = 0; j < other.table->s->keys && j < other.index_kinds_.size(); j++) {
+      const FullTextKind *const theirs = other.index_kinds_[j] ? other.index_kinds_[j]->full_text() : nullptr;
+      if (theirs && same_name(name, other.table->key_info[j].name) && theirs->settings() != ours->settings())
+        return &name;
+    }
+  }
+  return nullptr;
+}
+
 /* Kept by the table's first partition. */
 SearchFigures &ha_tidesdb::figures_of_searches() {
   ha_tidesdb *keeper = this;

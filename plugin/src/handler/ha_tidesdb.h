@@ -362,6 +362,8 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   int open_search(tidesdb::FullTextSearch *search);
   int refuse_search_by_hidden_index(uint index);
   tidesdb::SearchFigures &figures_of_searches();
+  bool has_other_words();
+  const LEX_CSTRING *index_with_other_words(const ha_tidesdb &other) const;
   int for_each_partition(const std::function<int(ha_tidesdb *)> &look);
   int count_in_partitions(uint index, const tidesdb::Lookup &lookup, uint64_t *rows);
   int count_entries_of(uint index, const tidesdb::Lookup &lookup, tidesdb_txn *txn, uint64_t *rows);

@@ -260,7 +260,7 @@ void ha_tidesdb::update_create_info(HA_CREATE_INFO *info_arg) {
 /* EXCHANGE PARTITION asks: whether rows and entries of another table that the server found equal are read as
  * ours. */
 bool ha_tidesdb::check_if_incompatible_data(HA_CREATE_INFO *, uint table_changes) {
-  return table_changes == IS_EQUAL_YES ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
+  return table_changes == IS_EQUAL_YES && !has_other_words() ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 /* An error is the connection's, and another handler may be asked for it: of a partition without a part in the
