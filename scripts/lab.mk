@@ -1,7 +1,7 @@
 # The laboratory: targets that measure, and schemas and tests of applications on both engines. The Makefile above
 # includes this, and lists its targets too; its variables count here.
 
-.PHONY: demo bench bench-tpcc bench-memory bench-engine bench-isolation bench-foreign-keys costs experiments results \
+.PHONY: demo bench bench-tpcc bench-memory bench-engine bench-isolation bench-foreign-keys bench-ranking costs experiments results \
   engine-program builds-to-compare compare-builds compare-tpcc plugin-at plugin-pgo test-orm test-schemas
 
 # What is measured is built as packages are.
@@ -135,6 +135,15 @@ bench-foreign-keys: links ## INSERT ... SELECT of children with foreign keys and
 	@$(MAKE) --no-print-directory server DATA=$(FOREIGN_DATA) CNF=$(BUILD)/foreign-keys.cnf
 	@DATA=$(FOREIGN_DATA) ROUNDS=$(ROUNDS) scripts/measure/foreign-keys.sh; \
 	  status=$$?; $(MAKE) --no-print-directory stop DATA=$(FOREIGN_DATA); exit $$status
+
+RANKING_DATA := $(BUILD)/ranking
+
+bench-ranking: links ## nDCG@10 of MATCH over generated documents and a judged collection, both engines: [DOCUMENTS=n] [QUERIES=n] [SEEDS="n n"]
+	@scripts/setup/packages.sh python3 python3-pip
+	@printf '[mariadbd]\nloose-tidesdb_unified_memtable_sync_mode=NONE\nloose-tidesdb_default_sync_mode=NONE\ninnodb_flush_log_at_trx_commit=0\n' > $(BUILD)/ranking.cnf
+	@$(MAKE) --no-print-directory server DATA=$(RANKING_DATA) CNF=$(BUILD)/ranking.cnf
+	@DATA=$(RANKING_DATA) DOCUMENTS=$(DOCUMENTS) QUERIES=$(QUERIES) SEEDS="$(SEEDS)" scripts/measure/ranking.py; \
+	  status=$$?; $(MAKE) --no-print-directory stop DATA=$(RANKING_DATA); exit $$status
 
 test-orm: links ## SQLAlchemy's tests with InnoDB and with TidesDB: [TESTS="files or -k patterns"]
 	@$(call say,running SQLAlchemy's tests (20 MB by pip once; ten minutes))
