@@ -30,10 +30,15 @@ class TermCodec {
   bool split(Slice key, Slice *term, Slice *row_key) const;
 
  private:
+  /* How the Czech collations of the 1990s, which know no flags, write all of their levels at once. */
+  enum class Old : uchar { NONE, SEPARATED, HALVES };
+
   size_t write_level(Slice word, uint level) const;
+  bool begins_with_old(Slice term, Slice whole) const;
 
   CHARSET_INFO *charset_;
   uint levels_; /* those that decide, as bits; 1: the collation's weights as a whole */
+  Old old_;
   mutable ByteBuffer weights_;
 };
 
