@@ -20,11 +20,10 @@ CHARSET_INFO *charset_of(const TABLE *table, uint index) {
 
 FullTextKind::FullTextKind(TABLE *table, uint index, const FullTextSettings &settings)
     : table_(table),
-      settings_(settings),
       charset_(charset_of(table, index)),
       rules_(charset_, settings),
       codec_(charset_),
-      stopwords_(settings, charset_, codec_) {
+      words_(IndexWords::of(settings, charset_)) {
   const KEY &key = table->key_info[index];
   for (uint part = 0; part < key.user_defined_key_parts; part++)
     columns_.push_back(table->field[key.key_part[part].fieldnr - 1]);
@@ -38,8 +37,9 @@ bool FullTextKind::primary_key(Slice key, Slice, Slice *primary_key) const {
 bool FullTextKind::append_kept(Slice word, ByteBuffer *to) const {
   const size_t begin = to->size();
   if (!codec_.append(word, to)) return false;
-  if (stopwords_.is_empty()) return true;
-  if (rules_.ngram() != 0 ? !has_stopword(word) : !stopwords_.has({to->data() + begin, to->size() - begin}))
+  if (words_->stopwords.is_empty()) return true;
+  if (rules_.ngram() != 0 ? !has_stopword(word)
+                          : !words_->stopwords.has({to->data() + begin, to->size() - begin}))
     return true;
   to->truncate(begin);
   return false;
@@ -64,7 +64,7 @@ bool FullTextKind::has_stopword(Slice ngram) const {
       rules_.kind_of(at, end, &last);
       part_.clear();
       if (codec_.append({begin, static_cast<size_t>(at + last - begin)}, &part_) &&
-          stopwords_.has(part_.slice()))
+          words_->stopwords.has(part_.slice()))
         return true;
     }
   }

@@ -26,7 +26,7 @@ class FullTextKind final : public IndexKind {
   void release() const;
 
   CHARSET_INFO *charset() const { return charset_; }
-  const FullTextSettings &settings() const { return settings_; }
+  const FullTextSettings &settings() const { return words_->settings; }
   const WordRules &rules() const { return rules_; }
   const TermCodec &terms() const { return codec_; }
   /* Appends the term of a word. False: the word is in no index; nothing was appended. */
@@ -56,12 +56,11 @@ class FullTextKind final : public IndexKind {
   };
 
   TABLE *table_;
-  const FullTextSettings settings_;
   std::vector<Field *> columns_;
   CHARSET_INFO *charset_;
   WordRules rules_;
   TermCodec codec_;
-  StopwordTerms stopwords_;
+  std::shared_ptr<const IndexWords> words_;
   mutable TermCache cache_;
   mutable ByteBuffer part_;  /* term of a part of an ngram */
   mutable ByteBuffer bytes_; /* terms of the row's words */

@@ -1,6 +1,8 @@
 #include "search/stopwords.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "sql_string.h"
 
@@ -50,6 +52,23 @@ StopwordTerms::StopwordTerms(const FullTextSettings &settings, CHARSET_INFO *cha
 void StopwordTerms::add(Slice word, const TermCodec &codec) {
   ByteBuffer term;
   if (codec.append(word, &term)) terms_.push_back(string_of(term.slice()));
+}
+
+IndexWords::IndexWords(const FullTextSettings &of, CHARSET_INFO *charset)
+    : settings(of), stopwords(of, charset, TermCodec(charset)) {}
+
+std::shared_ptr<const IndexWords> IndexWords::of(const FullTextSettings &settings, CHARSET_INFO *charset) {
+  static std::mutex mutex;
+  static std::multimap<const CHARSET_INFO *, std::weak_ptr<const IndexWords>> all;
+  std::lock_guard<std::mutex> guard(mutex);
+  for (auto [at, end] = all.equal_range(charset); at != end;) {
+    const std::shared_ptr<const IndexWords> known = at->second.lock();
+    if (known && known->settings == settings) return known;
+    at = known ? std::next(at) : all.erase(at);
+  }
+  auto made = std::make_shared<const IndexWords>(settings, charset);
+  all.emplace(charset, made);
+  return made;
 }
 
 bool StopwordTerms::has(Slice term) const {

@@ -4,6 +4,7 @@
 #ifndef TIDESDB_SEARCH_STOPWORDS_H
 #define TIDESDB_SEARCH_STOPWORDS_H
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,17 @@ class StopwordTerms {
   void add(Slice word, const TermCodec &codec);
 
   std::vector<std::string> terms_; /* sorted */
+};
+
+/* What all handlers of an index have in common, and indexes of one collation with equal settings: up to 64 KB
+   of words and their terms. */
+struct IndexWords {
+  FullTextSettings settings;
+  StopwordTerms stopwords;
+
+  IndexWords(const FullTextSettings &of, CHARSET_INFO *charset);
+  /* Lives as long as somebody has it. */
+  static std::shared_ptr<const IndexWords> of(const FullTextSettings &settings, CHARSET_INFO *charset);
 };
 
 }  // namespace tidesdb
