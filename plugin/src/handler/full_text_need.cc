@@ -91,6 +91,36 @@ bool add_all_columns(JOIN *join, const TABLE *table, MY_BITMAP *columns) {
   return add_columns(join->order, table, columns) && add_columns(join->group_list, table, columns);
 }
 
+bool takes_rows_in_any_order(Item *item) {
+  if (item->const_item()) return true;
+  if (item->type() != Item::SUM_FUNC_ITEM) return false;
+  switch (static_cast<Item_sum *>(item)->sum_func()) {
+    case Item_sum::COUNT_FUNC:
+    case Item_sum::COUNT_DISTINCT_FUNC:
+    case Item_sum::SUM_FUNC:
+    case Item_sum::SUM_DISTINCT_FUNC:
+    case Item_sum::AVG_FUNC:
+    case Item_sum::AVG_DISTINCT_FUNC:
+    case Item_sum::MIN_FUNC:
+    case Item_sum::MAX_FUNC:
+    case Item_sum::STD_FUNC:
+    case Item_sum::VARIANCE_FUNC:
+    case Item_sum::SUM_BIT_FUNC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* Whether the rows become one, in which their order is lost: that of COUNT(*). */
+bool loses_order(JOIN *join) {
+  if (!join->implicit_grouping) return false;
+  List_iterator<Item> items(join->all_fields);
+  while (Item *item = items++)
+    if (!takes_rows_in_any_order(item)) return false;
+  return true;
+}
+
 /* Whether each row that the search gives is one of the result. */
 bool is_whole_condition(JOIN *join, const Item_func_match *item) {
   const SELECT_LEX *block = join->select_lex;
@@ -113,7 +143,7 @@ FullTextNeed FullTextNeed::of(TABLE *table, uint index, uint flags, MY_BITMAP *c
   if (join->table_count != join->const_tables + 1 || named->outer_join || named->embedding ||
       table->versioned() || table->part_info)
     return need;
-  need.unsorted = !join->order && !join->group_list;
+  need.unsorted = !join->order && !join->group_list && !loses_order(join);
   need.knows_columns = !table->vfield && add_all_columns(join, table, columns);
   if (!is_whole_condition(join, item)) return need;
   const bool by_score =

@@ -10,7 +10,7 @@
 namespace tidesdb {
 
 struct FullTextNeed {
-  /* The search gives the table's rows (JT_FT), and they go into no sort: best first. */
+  /* The search gives the table's rows (JT_FT), and they go into no sort, nor into one row: best first. */
   bool unsorted = false;
   /* The statement takes so many of the best rows, and those that tie with the last one; HA_POS_ERROR: all. */
   ha_rows best = HA_POS_ERROR;
