@@ -125,6 +125,11 @@ bool has_innodb(THD *thd) {
   return innodb && thd->ha_data[innodb->slot].ha_info[1].is_started();
 }
 
+void before_binary_log(THD *thd, bool) {
+  const Session *session = Session::find(thd);
+  if (session && session->is_prepared()) write_innodb_before_binary_log(thd, !has_others(thd));
+}
+
 /* InnoDB may have committed its changes already where there are none here. */
 bool before_order(THD *thd, tidesdb_txn *txn) {
   return note_position(thd, txn, tidesdb_txn_has_writes(txn) && !has_others(thd));

@@ -28,6 +28,9 @@ namespace tidesdb::cluster {
 /* The prepare of a transaction (`real`) or of a statement. Returns 0 or an error for the server. */
 int prepare(THD *thd, Session *session, bool all, bool real);
 
+/* The server has prepared the transaction, and queues it for the binary log. */
+void before_binary_log(THD *thd, bool all);
+
 /* Before the transaction's place in the log is fixed: its record tells its position in the cluster. Returns
    whether it has one: then its commit may not fail any more. */
 bool before_order(THD *thd, tidesdb_txn *txn);

@@ -4,6 +4,7 @@
 #include "sql_class.h"
 #include "wsrep_sst.h"
 
+#include "cluster/commit_hooks.h"
 #include "cluster/position.h"
 #include "cluster/wsrep_service.h"
 #include "mutant.h"
@@ -20,7 +21,7 @@ void decide_participation(handlerton *hton, bool wanted) {
   detail::participates = wanted && WSREP_PROVIDER_EXISTS_;
   if (!takes_part()) return;
   hton->flags |= HTON_WSREP_REPLICATION;
-  if (opt_bin_log) hton->prepare_ordered = hton_call<write_innodb_before_binary_log>;
+  if (opt_bin_log) hton->prepare_ordered = hton_call<before_binary_log>;
 }
 
 bool refuses_state_transfer() {

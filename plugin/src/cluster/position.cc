@@ -10,7 +10,9 @@
 #include <string>
 
 #include "log.h"
+#include "set_var.h"
 #include "sql_class.h"
+#include "sys_vars_shared.h"
 
 #include "wsrep_mysqld.h"
 #include "wsrep_xid.h"
@@ -31,10 +33,14 @@ namespace {
 constexpr size_t XID_UUID = 8, XID_NUMBER = XID_UUID + 16, XID_GTID = XID_NUMBER + 8;
 constexpr char XID_WITH_GTID = 'f';
 
-/* In the store's directory: the boot of the machine that the last server ran in; IN_ORDER with InnoDB's
-   position, if it ended so; or NEEDS_TRANSFER until there was one, which no start and no end takes away. */
+/* In the store's directory: the boot of the machine that the last server ran in, after INNODB_LATE if InnoDB
+   has not written its log when the store asked for it; IN_ORDER with InnoDB's position, if it ended so; or
+   NEEDS_TRANSFER until there was one, which no start and no end takes away. */
 constexpr char END_FILE[] = "cluster-end";
-constexpr char IN_ORDER[] = "clean ", NEEDS_TRANSFER[] = "unknown\n";
+constexpr char IN_ORDER[] = "clean ", INNODB_LATE[] = "late ", NEEDS_TRANSFER[] = "unknown\n";
+
+/* Before this version InnoDB writes nothing for others with innodb_flush_log_at_trx_commit=0. */
+constexpr ulong WRITES_FOR_OTHERS = 110000;
 
 struct Innodb {
   handlerton *hton = nullptr;
@@ -49,6 +55,10 @@ std::atomic<bool> is_unknown{false}, begins_anew{false};
 std::string end_in_order;
 /* The last commit of the store, if it had changes in the store alone. */
 std::atomic<long long> last_alone{-1};
+/* The last one of the store on its way to the binary log: InnoDB's log has what InnoDB prepared before it. */
+std::atomic<long long> last_before_binary_log{-1};
+/* InnoDB has not written its log when the store asked for it. */
+std::atomic<bool> innodb_is_late{false};
 
 std::string path_of_end() { return plugin.home + "/" + END_FILE; }
 
@@ -104,6 +114,29 @@ bool defined_in(const XID *xid, tidesdb_position *position) {
   return from_xid(xid, position) && position->number >= 0;
 }
 
+/* The mark of a server that runs. */
+std::string running() { return (innodb_is_late.load() ? INNODB_LATE : "") + present_boot(); }
+
+/* innodb_flush_log_at_trx_commit: whether InnoDB writes its log for each prepare and each commit itself. */
+bool innodb_writes_each() {
+  static const sys_var *variable = nullptr;
+  static constexpr char name[] = "innodb_flush_log_at_trx_commit";
+  if (!variable) variable = intern_find_sys_var(name, sizeof(name) - 1);
+  const uchar *value = variable ? variable->value_ptr(current_thd, OPT_GLOBAL, &null_clex_str) : nullptr;
+  return value && *reinterpret_cast<const ulong *>(value) != 0;
+}
+
+/* The store is about to claim what InnoDB may have in memory alone. */
+void write_innodb_log() {
+  innodb.hton->flush_logs(innodb.hton);
+  if (MYSQL_VERSION_ID >= WRITES_FOR_OTHERS || innodb_writes_each() || innodb_is_late.exchange(true)) return;
+  sql_print_warning(
+      "TidesDB: with innodb_flush_log_at_trx_commit=0 InnoDB of this server does not write its log before "
+      "the "
+      "store's. After a crash this node may need a state transfer. Set it to 1");
+  if (!is_unknown.load()) write_end_or_say(running());
+}
+
 /* The mark of an end in order, with InnoDB's position: another one at the next start is another's files. */
 std::string in_order_at(const XID &xid) { return IN_ORDER + wsrep_xid_print(&xid) + "\n"; }
 
@@ -120,17 +153,22 @@ void begin_server() {
   innodb.get(innodb.hton, &xid);
   const bool has_own = own_position(&own) && own.number >= 0;
   const bool has_other = defined_in(&xid, &other);
+  const bool was_late = before.rfind(INNODB_LATE, 0) == 0;
+  if (was_late) before.erase(0, sizeof(INNODB_LATE) - 1);
   const bool in_order = found && (before == in_order_at(xid) || (!boot.empty() && before == boot));
   bool unknown = found && before == NEEDS_TRANSFER;
   if (has_own && has_other && !same_cluster(own, other)) unknown = true;
   if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
+  /* InnoDB may have lost commits between the two. */
+  if (was_late && has_own && (!has_other || own.number > other.number)) unknown = true;
   /* A node has had a position since it joined first: that of this store was lost, by a repair. */
   if (found && !has_own && has_other) unknown = true;
   if (MUTANT(UnknownIsKnown)) unknown = false;
   if (unknown)
     sql_print_warning(
-        "TidesDB: the position in the cluster is unknown: after a power cut, or with another's files of "
-        "InnoDB, the store has commits up to %lld and InnoDB up to %lld. This node needs a state transfer",
+        "TidesDB: the position in the cluster is unknown: after a power cut, with another's files of InnoDB, "
+        "or with a log that InnoDB wrote late, the store has commits up to %lld and InnoDB up to %lld. This "
+        "node needs a state transfer",
         has_own ? static_cast<long long>(own.number) : -1,
         has_other ? static_cast<long long>(other.number) : -1);
   is_unknown.store(unknown);
@@ -163,14 +201,15 @@ int set_checkpoint(handlerton *hton, const XID *xid) {
   const bool is_defined = position.number >= 0;
   if (!is_defined) begins_anew.store(true);
   if (is_defined && is_unknown.load() && !begins_anew.load()) end_without_transfer(position.number);
-  if (is_defined) innodb.hton->flush_logs(innodb.hton);
+  if (is_defined) write_innodb_log();
   last_alone.store(-1);
+  last_before_binary_log.store(-1);
   if (const int status = tidesdb_set_position(plugin.db, &position)) {
     sql_print_error("TidesDB: cannot write the position of the cluster: %s", tidesdb_strerror(status));
     return 1;
   }
   const int error = innodb.set(hton, xid);
-  if (error == 0 && is_defined && is_unknown.exchange(false)) write_end_or_say(present_boot());
+  if (error == 0 && is_defined && is_unknown.exchange(false)) write_end_or_say(running());
   return error;
 }
 
@@ -218,7 +257,7 @@ bool claim_position() {
   tidesdb_position both, own;
   if (!innodb.hton || get_checkpoint(innodb.hton, &now) || !defined_in(&now, &both)) return false;
   if (own_position(&own) && own.number >= 0 && !is_behind(own, both)) return true;
-  innodb.hton->flush_logs(innodb.hton);
+  write_innodb_log();
   return tidesdb_set_position(plugin.db, &both) == TIDESDB_OK;
 }
 
@@ -238,15 +277,25 @@ bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   if (!position_of(thd, &position)) return false;
   if (MUTANT(BinaryLogFirst)) my_sleep(MUTANT_DELAY);
   if (innodb.hton && !(alone && last_alone.load() + 1 == position.number) && !MUTANT(InnodbUnwritten))
-    innodb.hton->flush_logs(innodb.hton);
+    write_innodb_log();
   last_alone.store(alone ? position.number : -1);
   if (MUTANT(PositionOutsideRecord) && tidesdb_txn_has_writes(txn)) return true;
   if (tidesdb_txn_set_position(txn, &position) != TIDESDB_OK) end_after_failed_commit(thd);
   return true;
 }
 
-void write_innodb_before_binary_log(THD *, bool) {
-  if (innodb.hton && !MUTANT(BinaryLogFirst)) innodb.hton->flush_logs(innodb.hton);
+/* The server asks in the order of the binary log, for one at a time. No call of an engine comes between the
+   last of a group and the group's write. Where InnoDB writes each prepare itself, its log has those before:
+   with another setting at the last call some may be older. */
+void write_innodb_before_binary_log(const THD *thd, bool alone) {
+  static bool wrote_each = false;
+  tidesdb_position position;
+  if (!innodb.hton || MUTANT(BinaryLogFirst) || !position_of(thd, &position)) return;
+  const bool writes_each = innodb_writes_each();
+  const bool has_all = alone && last_before_binary_log.load() + 1 == position.number;
+  if (!has_all && !(writes_each && wrote_each)) write_innodb_log();
+  wrote_each = writes_each;
+  last_before_binary_log.store(position.number);
 }
 
 int commit_decided(const XID &xid, const EncodedXid &encoded) {

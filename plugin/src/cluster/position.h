@@ -58,8 +58,9 @@ bool needs_no_synced_prepare(const THD *thd);
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone);
 
 /* Before the binary log has a transaction, with those before it in the cluster's order: InnoDB's log has what
-   InnoDB has prepared of them. After a crash the binary log decides on all of them. */
-void write_innodb_before_binary_log(THD *thd, bool all);
+   InnoDB has prepared of them. After a crash the binary log decides on all of them. `alone`: no other engine
+   has changes in it. */
+void write_innodb_before_binary_log(const THD *thd, bool alone);
 
 /* Commits a prepared transaction as the binary log decided, with its position where it has one: else the node
    would get it from the others a second time. A status of the engine. */

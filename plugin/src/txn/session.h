@@ -63,6 +63,8 @@ class Session {
 
   /* Whether the transaction has changes to commit. */
   bool writes() const { return state_ == State::ACTIVE && tidesdb_txn_has_writes(txn()); }
+  /* Whether the transaction is prepared, for a commit that the server orders. */
+  bool is_prepared() const { return state_ == State::PREPARED; }
 
   /* What keeps the transaction from its commit, before its prepare: an error, or 0. */
   int may_prepare();
