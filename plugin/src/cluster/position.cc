@@ -132,8 +132,7 @@ void write_innodb_log() {
   if (MYSQL_VERSION_ID >= WRITES_FOR_OTHERS || innodb_writes_each() || innodb_is_late.exchange(true)) return;
   sql_print_warning(
       "TidesDB: with innodb_flush_log_at_trx_commit=0 InnoDB of this server does not write its log before "
-      "the "
-      "store's. After a crash this node may need a state transfer. Set it to 1");
+      "that of the store. After a crash this node may need a state transfer. Set it to 1");
   if (!is_unknown.load()) write_end_or_say(running());
 }
 
