@@ -401,7 +401,8 @@ float ha_tidesdb::score_of_record(const FullTextSearch &search, const uchar *rec
 void ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
   bitmap_clear_all(&table->tmp_set);
   const FullTextNeed need = FullTextNeed::of(table, search->index, flags, &table->tmp_set);
-  if (flags & FT_SORTED || need.unsorted)
+  const bool best_first = !need.any_order && (flags & FT_SORTED || need.unsorted);
+  if (best_first)
     search->rows->sort();
   else if (need.best != HA_POS_ERROR && !entries_may_not_fit() && !open_table_->rows_expire())
     search->rows->keep_best(need.best);
