@@ -50,6 +50,7 @@ class EntryLoad::Writes {
  public:
   Writes(THD *thd, tidesdb_family *family, bool few, Ingest *tables)
       : thd_(thd), family_(family), few_(few), tables_(tables) {}
+  explicit Writes(const Sink &sink) : family_(sink.family), sink_(&sink) {}
 
   /* All return the engine's status. */
   int begin() { return few_ ? chunks_.begin(thd_) : TIDESDB_OK; }
@@ -86,18 +87,23 @@ class EntryLoad::Writes {
     for (const Sizes &size : sizes_) {
       ops_.push_back({family_, {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, 0, size.expiry});
       at += size.key + size.value;
+      if (!sink_) continue;
+      ops_.back().kind = sink_->kind;
+      ops_.back().flags = sink_->flags;
     }
-    const int status =
-        few_ ? chunks_.write(ops_.data(), ops_.size()) : tables_->add(plugin.db, ops_.data(), ops_.size());
+    const int status = sink_  ? sink_->take(ops_.data(), ops_.size())
+                       : few_ ? chunks_.write(ops_.data(), ops_.size())
+                              : tables_->add(plugin.db, ops_.data(), ops_.size());
     bytes_.clear();
     sizes_.clear();
     return status == TIDESDB_OK && few_ && chunks_.is_full() ? chunks_.next_chunk() : status;
   }
 
-  THD *thd_;
+  THD *thd_ = nullptr;
   tidesdb_family *family_;
-  const bool few_;
-  Ingest *tables_;
+  const bool few_ = false;
+  Ingest *tables_ = nullptr;
+  const Sink *sink_ = nullptr;
   ChunkedLoad chunks_;
   ByteBuffer bytes_;
   std::vector<Sizes> sizes_; /* of keys and values in `bytes_` */
@@ -155,10 +161,22 @@ int EntryLoad::add(Slice key, Slice value, uint64_t expiry) {
   return sort_.add(key, value_.slice()) ? 0 : sort_failed();
 }
 
+int EntryLoad::begin_reading() {
+  return (inversion_ ? inversion_->begin_reading() : sort_.begin_reading()) ? 0 : sort_failed();
+}
+
+int EntryLoad::write(const Sink &sink) {
+  return without_memory_errors([&] {
+    if (const int error = begin_reading()) return error;
+    Writes writes(sink);
+    return inversion_ ? write_inverted(&writes) : write_sorted(&writes);
+  });
+}
+
 int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {
   return without_memory_errors([&] {
     const bool few = (inversion_ ? inversion_->size() : sort_.size()) < least_of_tables();
-    if (!(inversion_ ? inversion_->begin_reading() : sort_.begin_reading())) return sort_failed();
+    if (const int error = begin_reading()) return error;
     Writes writes(thd, family, few, tables);
     const int status = writes.begin();
     if (status != TIDESDB_OK) return owner_.failed(status);

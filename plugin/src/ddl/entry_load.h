@@ -1,7 +1,8 @@
 /*
   The entries of one index, for rows in the order of their keys: sorted (ddl/merge_sort.h, or ddl/inversion.h
   for a full text index), then written in the order of their keys. Many become finished tables at once, past
-  log and memtable (tidesdb_ingest_begin()); few go through the log, in chunks.
+  log and memtable (tidesdb_ingest_begin()); few go through the log, in chunks. Those of a statement go into
+  its transaction.
 */
 #ifndef TIDESDB_DDL_ENTRY_LOAD_H
 #define TIDESDB_DDL_ENTRY_LOAD_H
@@ -46,12 +47,21 @@ class EntryLoad {
   /* After the last of them: once. The entries are there when `tables` is finished. */
   int write(THD *thd, tidesdb_family *family, Ingest *tables);
 
+  /* In place of tables: takes operations of this kind, with these flags, and returns the engine's status. */
+  struct Sink {
+    tidesdb_family *family;
+    uint8_t kind, flags;
+    std::function<int(const tidesdb_op *ops, size_t count)> take;
+  };
+  int write(const Sink &sink);
+
  private:
   class Writes;
 
   int sort_failed() const { return owner_.killed() ? HA_ERR_ABORTED_BY_USER : HA_ERR_GENERIC; }
   template <class Call>
   int without_memory_errors(Call call);
+  int begin_reading();
   int write_sorted(Writes *writes);
   int write_inverted(Writes *writes);
 

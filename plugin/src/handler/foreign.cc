@@ -191,11 +191,17 @@ int ha_tidesdb::apply_with_checks(const uchar *old_record, const uchar *new_reco
   return status == TIDESDB_OK ? error : fail(status);
 }
 
+/* Rows of a statement from which on its words are worth a sort of their own. */
+static constexpr ha_rows LEAST_ROWS_PUT_OFF = 16;
+
 /*
   The server says so of statements that insert many rows, and neither run triggers or stored functions nor
   read the table that they insert into.
 */
-void ha_tidesdb::start_bulk_insert(ha_rows, uint) { inserts_.begins = true; }
+void ha_tidesdb::start_bulk_insert(ha_rows rows, uint) {
+  inserts_.begins = true;
+  inserts_.words_begin = rows == 0 || rows >= LEAST_ROWS_PUT_OFF;
+}
 
 /* With the first row. References are put off where a row that is refused ends the statement, and nothing but
    insertions into this table happens in it. */
@@ -224,12 +230,14 @@ int ha_tidesdb::with_violating_row(int error) const {
    of others my_errno. */
 int ha_tidesdb::end_bulk_insert() {
   inserts_.begins = false;
-  if (!row_checks_ || !row_checks_->puts_off()) return 0;
   int error = 0;
-  if (!table->in_use->is_error())
-    error = with_violating_row(row_checks_->finish_putting_off(session_));
-  else if (row_checks_->forget_put_off())
-    error = HA_ERR_GENERIC;
+  if (row_checks_ && row_checks_->puts_off()) {
+    if (!table->in_use->is_error())
+      error = with_violating_row(row_checks_->finish_putting_off(session_));
+    else if (row_checks_->forget_put_off())
+      error = HA_ERR_GENERIC;
+  }
+  if (error == 0) error = write_put_off_words();
   if (error) my_errno = error;
   return error;
 }

@@ -449,7 +449,8 @@ bool ha_tidesdb::choose_rows(uint flags, FullTextSearch *search) {
   bool whole = true;
   bitmap_clear_all(&table->tmp_set);
   const FullTextNeed need = FullTextNeed::of(table, search->index, flags, &table->tmp_set);
-  if (flags & FT_SORTED || need.unsorted)
+  const bool best_first = !need.any_order && (flags & FT_SORTED || need.unsorted);
+  if (best_first)
     whole = search->rows->sort([thd] { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; });
   else if (need.best != HA_POS_ERROR && !entries_may_not_fit() && !open_table_->rows_expire())
     search->rows->keep_best(need.best);

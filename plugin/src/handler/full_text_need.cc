@@ -143,7 +143,8 @@ FullTextNeed FullTextNeed::of(TABLE *table, uint index, uint flags, MY_BITMAP *c
   if (join->table_count != join->const_tables + 1 || named->outer_join || named->embedding ||
       table->versioned() || table->part_info)
     return need;
-  need.unsorted = !join->order && !join->group_list && !loses_order(join);
+  need.any_order = loses_order(join);
+  need.unsorted = !join->order && !join->group_list;
   need.knows_columns = !table->vfield && add_all_columns(join, table, columns);
   if (!is_whole_condition(join, item)) return need;
   const bool by_score =

@@ -10,7 +10,10 @@
 namespace tidesdb {
 
 struct FullTextNeed {
-  /* The search gives the table's rows (JT_FT), and they go into no sort, nor into one row: best first. */
+  /* The rows become one, in which their order is lost: that of COUNT(*). The server asks for order all the
+   * same. */
+  bool any_order = false;
+  /* The search gives the table's rows (JT_FT), and they go into no sort: best first. */
   bool unsorted = false;
   /* The statement takes so many of the best rows, and those that tie with the last one; HA_POS_ERROR: all. */
   ha_rows best = HA_POS_ERROR;

@@ -40,6 +40,7 @@
 #include "cluster/local_changes.h"
 #include "cluster/parent_keys.h"
 #include "cluster/participation.h"
+#include "ddl/entry_load.h"
 #include "ddl/open_table.h"
 #include "foreign/row_checks.h"
 #include "key/ascending_keys.h"
@@ -502,6 +503,13 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   bool search_own_entry(const uchar *buf, key_part_map map, ha_rkey_function find, KeyCodec::Search *search);
   bool passes_over_entry();
   bool entries_may_be_cut_short() const;
+
+  /* put_off_words.cc */
+  bool may_put_off_words() const;
+  void begin_putting_words_off();
+  int put_off_words(const uchar *record);
+  int write_put_off_words();
+
   const uchar *with_indexed_columns(const uchar *record, ByteBuffer *buffer);
 
   /* alter.cc */
@@ -606,11 +614,14 @@ class ha_tidesdb final : public tidesdb::ServerHandler, private tidesdb::Referre
   std::unique_ptr<tidesdb::BulkLoad> bulk_;
   /* Many insertions, as the server tells of them. */
   struct ManyRows {
-    bool begins = false; /* the first row is to come */
+    bool begins = false;      /* the first row is to come */
+    bool words_begin = false; /* the same; of full text indexes */
     bool ignores_duplicates = false;
     ulong first_row = 0; /* its number for errors; 0: they have none */
   };
   ManyRows inserts_;
+  /* By key number; empty: entries of words are written with their row. */
+  std::vector<std::unique_ptr<tidesdb::EntryLoad>> put_off_words_;
 
   tidesdb::SearchFigures search_figures_;
 

@@ -68,7 +68,7 @@ int ha_tidesdb::rewrite_entry(uint index, const RowChange &change, const EntrySe
 /* Of a new row, whose key is in the writer. */
 void ha_tidesdb::insert_entries(const uchar *record) {
   for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i)) continue;
+    if (is_primary(i) || (i < put_off_words_.size() && put_off_words_[i])) continue;
     EntrySet &entries = writer_.entries[i].after;
     make_entries(i, record, writer_.new_primary.slice(), &entries);
     for (const EntrySet::Entry &entry : entries)

@@ -158,6 +158,7 @@ int ha_tidesdb::reset() {
   if (row_checks_) row_checks_->reset();
   if (parent_keys_) parent_keys_->reset();
   inserts_ = {};
+  put_off_words_.clear();
   for (const auto &[number, child] : child_tables_)
     if (child) child->end();
   if (other_rows_) other_rows_->reset();

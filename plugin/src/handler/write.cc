@@ -169,6 +169,7 @@ int ha_tidesdb::write_row_now(const uchar *record) {
     if (const int error = next_row_number()) return error;
   if (unique_lookups_ == UniqueLookups::UNDECIDED)
     if (const int error = decide_unique_lookups()) return error;
+  if (inserts_.words_begin) begin_putting_words_off();
   encode_primary(record, &writer_.new_primary);
   writer_.begin();
   writer_.encode(*row_codec_, record, second_part_threshold());
@@ -177,7 +178,8 @@ int ha_tidesdb::write_row_now(const uchar *record) {
             table_share->primary_key);
   insert_entries(record);
   log_change(writer_.new_primary.slice());
-  return apply_checked(nullptr, record);
+  const int error = apply_checked(nullptr, record);
+  return error == 0 && !put_off_words_.empty() ? put_off_words(record) : error;
 }
 
 int ha_tidesdb::update_row(const uchar *old_record, const uchar *new_record) {

@@ -67,8 +67,8 @@ class EntrySet {
   }
 
  private:
-  /* Between statements. */
-  static constexpr size_t MOST_KEPT = 16;
+  /* Between statements: those of a short text's words. */
+  static constexpr size_t MOST_KEPT = 64;
 
   std::vector<Entry> entries_; /* the first `count_` are the row's */
   size_t count_ = 0;

@@ -42,11 +42,13 @@ class TermCache {
 
   /* Between statements: a large one goes. */
   void release() {
-    if (slots_.size() > FIRST_SLOTS) clear(0);
+    if (slots_.size() > KEPT_SLOTS || bytes_.size() > KEPT_BYTES) clear(0);
   }
 
  private:
   static constexpr size_t FIRST_SLOTS = 512, MOST_SLOTS = 1 << 16, MOST_BYTES = 2 << 20;
+  /* Between statements: the words that a thousand rows of prose have most of. */
+  static constexpr size_t KEPT_SLOTS = 2048, KEPT_BYTES = 64 << 10;
 
   struct Slot {
     uint32_t hash = 0, place = 0;
