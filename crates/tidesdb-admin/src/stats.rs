@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{json, Map, Value};
 use tidesdb::internal::cache::BlockCache;
 use tidesdb::internal::db::introspection::TableInfo;
+use tidesdb::internal::db::stats::FamilyStats;
 use tidesdb::internal::io::Disk;
 use tidesdb::internal::table::TableStore;
 use tidesdb::internal::types::{FileNo, DICTIONARY};
@@ -152,6 +153,16 @@ fn log_bytes(store: &Path) -> u64 {
     entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
 }
 
+/// A family's rows and the layout of its blocks: as text, and in the document.
+fn rows_and_codec(stats: &FamilyStats, codec: BlockCodec, object: &mut Map<String, Value>) -> String {
+    object.insert("rows".into(), stats.entries.into());
+    object.insert("rows_counted".into(), stats.counted.into());
+    object.insert("block_codec".into(), codec.name().into());
+    let about = if stats.counted { "" } else { "about " };
+    let blocks = if codec == BlockCodec::Plain { "" } else { ", blocks are lists of postings" };
+    format!(": {about}{} rows{blocks}", stats.entries)
+}
+
 /// Prints the figures.
 pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, Failure> {
     check_store(store)?;
@@ -200,13 +211,7 @@ pub fn run(disk: &Arc<dyn Disk>, store: &Path, out: &mut Out<'_>) -> Result<u8, 
         names.put(&mut object, name);
         let mut head = format!("family {} ({id})", names.text(name));
         if let Some((stats, codec)) = stats {
-            head += &format!(": {}{} rows", if stats.counted { "" } else { "about " }, stats.entries);
-            if *codec != BlockCodec::Plain {
-                head += ", blocks are lists of postings";
-            }
-            object.insert("block_codec".into(), codec.name().into());
-            object.insert("rows".into(), stats.entries.into());
-            object.insert("rows_counted".into(), stats.counted.into());
+            head += &rows_and_codec(stats, *codec, &mut object);
         }
         out.line(&head)?;
         let mut by_level = Vec::new();

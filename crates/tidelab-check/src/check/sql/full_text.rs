@@ -87,6 +87,13 @@ impl Texts {
         Some(vec![Step::new(Sort::Control, "COMMIT").stays(), step])
     }
 
+    /// A change of a text. Without one InnoDB has no savepoint for words, and keeps those of rows that
+    /// ROLLBACK TO SAVEPOINT takes back.
+    pub(super) fn before_savepoint(&self) -> Option<Step> {
+        let text = format!("REPLACE INTO {TABLE} VALUES (0, NULL, 'saved', 0)");
+        self.made.then(|| Step::new(Sort::Change, text).ordered(true).stays())
+    }
+
     /// Looks at the whole table.
     pub(super) fn looks(&self, settled: bool) -> Vec<Step> {
         if !self.made {
@@ -169,7 +176,7 @@ impl Texts {
         }
         let query = match (by_search, self.dice.number(0, 7)) {
             (_, 0) if !self.altered => {
-                let words = [self.dice.word(&WORDS).to_string(), self.dice.word(&WORDS).to_string()];
+                let words = [self.word_of_phrase(), self.word_of_phrase()];
                 format!("\"{}\"", list(" ", words))
             }
             (_, 1) => format!("+{}", self.dice.word(&WORDS)),
@@ -186,6 +193,16 @@ impl Texts {
             }
         };
         format!("MATCH ({columns}) AGAINST ('{query}' IN BOOLEAN MODE)")
+    }
+
+    /// (In `_bin` InnoDB finds no phrase with a capital letter: it compares with the row's text in small ones.)
+    fn word_of_phrase(&mut self) -> String {
+        let word = self.dice.word(&WORDS);
+        if self.collation.ends_with("_bin") {
+            word.to_lowercase()
+        } else {
+            word.to_string()
+        }
     }
 
     /// A word or a beginning. (InnoDB takes the rows of each group in parentheses, whatever stands before it.)

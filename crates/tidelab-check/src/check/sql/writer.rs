@@ -301,7 +301,10 @@ impl Writer {
         }
         let name = self.dice.number(0, 2);
         let text = match self.dice.number(0, 9) {
-            0..=2 => format!("SAVEPOINT s{name}"),
+            0..=2 => {
+                self.put_all(self.texts.before_savepoint());
+                format!("SAVEPOINT s{name}")
+            }
             3 | 4 => format!("ROLLBACK TO SAVEPOINT s{name}"),
             5 => format!("RELEASE SAVEPOINT s{name}"),
             6 | 7 => {
