@@ -9,6 +9,8 @@ pub enum Area {
     Log,
     /// Tables.
     Table,
+    /// Value files. Faults of the directory's other files come to these, too.
+    Values,
     /// Manifests, and the name of the one in force.
     Manifest,
     /// The directory and everything else.
@@ -16,7 +18,7 @@ pub enum Area {
 }
 
 impl Area {
-    /// All of them.
+    /// Areas of faults by chance; those of the directory are among value files, too.
     pub const ALL: [Area; 4] = [Area::Log, Area::Table, Area::Manifest, Area::Directory];
 
     /// That of a path.
@@ -26,8 +28,14 @@ impl Area {
             "wal" => Area::Log,
             name if name.ends_with(".wal") => Area::Log,
             name if name.ends_with(".sst") => Area::Table,
+            name if name.ends_with(".val") => Area::Values,
             name if name.starts_with("MANIFEST") || name.starts_with("CURRENT") => Area::Manifest,
             _ => Area::Directory,
         }
+    }
+
+    /// Whether faults of this area come to a file of another.
+    pub fn has(self, of_file: Area) -> bool {
+        self == of_file || (self == Area::Directory && of_file == Area::Values)
     }
 }

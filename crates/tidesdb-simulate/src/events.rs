@@ -232,6 +232,8 @@ fn faults() -> Vec<String> {
     }
     add(eio, Area::Log, &[Op::Allocate, Op::Len, Op::List, Op::SyncDir]);
     add(eio, Area::Manifest, &[Op::Allocate, Op::Len, Op::Rename, Op::Exists]);
+    add(eio, Area::Values, &[Op::Read]);
+    add(Failure::ShortRead, Area::Values, &[Op::Read]);
     add(eio, Area::Directory, &[Op::List, Op::SyncDir]);
     add(Failure::Lie, Area::Directory, &[Op::SyncDir]);
     add(Failure::Enospc, Area::Log, &[Op::Allocate]);

@@ -131,7 +131,7 @@ impl Faults {
                 Mood::Lying(of) if matches!(op, Op::Sync | Op::SyncDir) => (of, &[Failure::Lie]),
                 _ => return None,
             };
-            if state.left == 0 || of.is_some_and(|of| of != area) || !state.random.one_in(state.one_in) {
+            if state.left == 0 || of.is_some_and(|of| !of.has(area)) || !state.random.one_in(state.one_in) {
                 return None;
             }
             state.left -= 1;
@@ -159,7 +159,7 @@ impl Faults {
         }
         self.come(|occasion| match occasion {
             Occasion::Call => true,
-            Occasion::CallOf(of, area) => of == op && area == Area::of(path),
+            Occasion::CallOf(of, area) => of == op && area.has(Area::of(path)),
             Occasion::Halfway => simulation::is_any_halfway(),
             Occasion::Answer => false,
         });

@@ -5,6 +5,7 @@ use tidesdb_simulated::{Compression, SyncMode};
 
 use crate::area::Area;
 use crate::faults::Mood;
+use crate::formats::Formats;
 use crate::program::{Leaning, Program};
 use crate::random::Random;
 use crate::work::{Amount, Work};
@@ -19,6 +20,7 @@ impl Program {
             Leaning::LogFails => self.lean_to_log_fails(random),
             Leaning::ReadsFail => self.lean_to_reads_fail(),
             Leaning::LongReadsFail => self.lean_to_long_reads_fail(),
+            Leaning::ValuesFail => self.lean_to_values_fail(random),
             Leaning::Forced => self.lean_to_forced(random),
             Leaning::Words => self.lean_to_words(random),
         }
@@ -92,6 +94,18 @@ impl Program {
         self.keys = 300;
         self.transactions += 8;
         self.fail_reads_of_blocks(128);
+    }
+
+    /// Many rows with all but their first bytes in value files, next to none of them cached, and reads of value files fail.
+    fn lean_to_values_fail(&mut self, random: &mut Random) {
+        self.formats = Formats::Two;
+        self.fail_reads_of_blocks(256);
+        for family in &mut self.family_options {
+            family.value_threshold = 12;
+        }
+        self.keys = random.pick(&[30, 300]);
+        self.transactions += 8;
+        self.fail_by(Mood::Failing(Some(Area::Values), Some(Op::Read)));
     }
 
     /// Few keys, clients that sleep with locks until they are rolled back, and nobody whom no applier rolls back.

@@ -31,6 +31,8 @@ pub enum Leaning {
     ReadsFail,
     /// Scans and merges read many small blocks at once, and reads of tables fail.
     LongReadsFail,
+    /// Scans read values of many rows at once, and reads of value files fail.
+    ValuesFail,
     /// Appliers of a cluster, and clients that hold their locks for long.
     Forced,
     /// Rows with dozens of entries, as a full text index has them, found by the prefix that a word's entries have.
@@ -38,7 +40,7 @@ pub enum Leaning {
 }
 
 impl Leaning {
-    /// That of a program: one in eight has any.
+    /// That of a program: one in five has any.
     pub fn of(random: &mut Random) -> Leaning {
         match random.below(40) {
             0 => Leaning::Undone,
@@ -48,6 +50,7 @@ impl Leaning {
             4 => Leaning::LongReadsFail,
             5 => Leaning::Forced,
             6 => Leaning::Words,
+            7 => Leaning::ValuesFail,
             _ => Leaning::None,
         }
     }

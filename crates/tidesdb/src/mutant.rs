@@ -76,6 +76,8 @@ mutants! {
     PackedSeqIsBase: "a packed block gives all its entries the lowest of their sequence numbers",
     ExtensionUnchecked: "the checksum of a footer's extension is not looked at",
     FailedStretchTaken: "a block is taken from a read of several blocks that failed",
+    FailedValueTaken: "a scan gives a row whose value could not be read, with zeros in its place",
+    RowsLostByFailure: "a scan gives the rows before one that cannot be read, and goes on after that one",
     ShortReadTaken: "a read that ended within its sectors counts as whole",
     // Recovery.
     ReplaySkipsFirst: "recovery takes the first commit after the flushed ones for a flushed one",

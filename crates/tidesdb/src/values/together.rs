@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::value_pointer::ValuePointer;
 use crate::io::AlignedBuffer;
 use crate::memory_gauge::HeldMemory;
+use crate::mutant::{self, Mutant};
 use crate::sync::note;
 use crate::value::{ReadParts, SeparateValues};
 
@@ -95,7 +96,7 @@ impl ValuesTogether {
             for value in near {
                 let to = &mut bytes[value.at..][..value.pointer.raw_len as usize];
                 let read = files.load(&value.pointer).map(|block| to.copy_from_slice(&block));
-                if let Err(error) = read {
+                if let Err(error) = read.or_else(mutant::pass(Mutant::FailedValueTaken)) {
                     if failed.as_ref().is_none_or(|failed| value.at < failed.at) {
                         failed = Some(FailedValue { at: value.at, error });
                     }

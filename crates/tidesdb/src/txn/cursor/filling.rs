@@ -187,7 +187,7 @@ impl Cursor {
                 note("cursor: rows before one that cannot be read");
                 self.batch.end_before(self.batch.spans.len());
                 // The merge may have left that row behind.
-                self.position.ahead = false;
+                self.position.ahead &= mutant::is(Mutant::RowsLostByFailure);
                 Ok(())
             }
             Ok(()) => Ok(()),
