@@ -24,6 +24,7 @@
   X(PositionOutsideRecord, 6, "a commit's record has no position")                           \
   X(InnodbUnwritten, 6, "a position is recorded before InnoDB's log is written")             \
   X(BinaryLogFirst, 6, "the binary log has a transaction before InnoDB's log is written")    \
+  X(InnodbSkipped, 6, "InnoDB's log is not written after a transaction of InnoDB alone")     \
   X(UnknownIsKnown, 6, "a position counts whatever ended the last server")                   \
   X(PreparedRolledBack, 6, "prepared transactions roll back, those before the position too") \
   X(PriorityUnset, 7, "an applier's locks have no priority")                                 \

@@ -31,6 +31,7 @@ TESTS = {
     "OrderLeftUnwritten": "tidesdb_cluster.killed_under_load",
     "InnodbUnwritten": "tidesdb_cluster.killed_under_load",
     "BinaryLogFirst": "tidesdb_cluster.killed_with_binary_log",
+    "InnodbSkipped": "tidesdb_cluster.killed_with_binary_log",
     "PositionOutsideRecord": "tidesdb_cluster.position",
     "PreparedRolledBack": "tidesdb_cluster.prepared",
     "UnknownIsKnown": "tidesdb_cluster.power_cut",

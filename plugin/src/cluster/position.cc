@@ -274,7 +274,7 @@ bool needs_no_synced_prepare(const THD *thd) { return takes_part() && !opt_bin_l
 bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
   tidesdb_position position;
   if (!position_of(thd, &position)) return false;
-  if (MUTANT(BinaryLogFirst)) my_sleep(MUTANT_DELAY);
+  if (MUTANT(BinaryLogFirst) || MUTANT(InnodbSkipped)) my_sleep(MUTANT_DELAY);
   if (innodb.hton && !(alone && last_alone.load() + 1 == position.number) && !MUTANT(InnodbUnwritten))
     write_innodb_log();
   last_alone.store(alone ? position.number : -1);
@@ -291,7 +291,8 @@ void write_innodb_before_binary_log(const THD *thd, bool alone) {
   tidesdb_position position;
   if (!innodb.hton || MUTANT(BinaryLogFirst) || !position_of(thd, &position)) return;
   const bool writes_each = innodb_writes_each();
-  const bool has_all = alone && last_before_binary_log.load() + 1 == position.number;
+  const bool has_all =
+      alone && (last_before_binary_log.load() + 1 == position.number || MUTANT(InnodbSkipped));
   if (!has_all && !(writes_each && wrote_each)) write_innodb_log();
   wrote_each = writes_each;
   last_before_binary_log.store(position.number);
