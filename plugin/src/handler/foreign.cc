@@ -212,6 +212,8 @@ void ha_tidesdb::begin_putting_off() {
   const bool is_load = lex->sql_command == SQLCOM_LOAD;
   if (!is_load && lex->sql_command != SQLCOM_INSERT_SELECT) return;
   if (lex->duplicates != DUP_ERROR || lex->ignore || inserts_.ignores_duplicates) return;
+  /* It ends a statement without an error, and its rows stay whatever the end of the insertion finds. */
+  if (lex->limit_rows_examined) return;
   if (thd->in_sub_stmt || bulk_ || table->versioned() || is_applier(thd) || !row_checks_->has_references())
     return;
   inserts_.first_row = is_load ? thd->get_stmt_da()->current_row_for_warning() : 0;
@@ -237,7 +239,11 @@ int ha_tidesdb::end_bulk_insert() {
     else if (row_checks_->forget_put_off())
       error = HA_ERR_GENERIC;
   }
-  if (error == 0) error = write_put_off_words();
+  if (error == 0 && (error = write_put_off_words())) {
+    /* At once: other partitions have words, too, and need not wait for the same locks. */
+    print_error(error, MYF(0));
+    if (table->in_use->is_error()) error = ERROR_IS_GIVEN;
+  }
   if (error) my_errno = error;
   return error;
 }

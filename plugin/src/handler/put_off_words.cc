@@ -5,9 +5,9 @@
   their keys: its batch takes them without a search, and each run of a large transaction has keys that no
   other run of the statement has.
 
-  Nothing may look for them before. The server begins a bulk insertion only where the statement neither runs
-  triggers or stored functions nor reads the table. Nothing may take one away either: each row that is written
-  stays, unless the whole statement is undone.
+  Nothing may look for them before. The server begins a bulk insertion only where the statement runs no
+  triggers or stored functions, and has read the table before, if at all. Nothing may take one away either:
+  each row that is written stays, unless the whole statement is undone.
 */
 #include "handler/ha_tidesdb.h"
 
@@ -25,14 +25,23 @@ namespace {
 /* A part of what an ALTER may take: there are more of these statements, and nobody plans for them. */
 constexpr size_t SHARES_OF_MEMORY = 8;
 
-/* LIMIT ROWS EXAMINED ends a SELECT by a kill, too, and the rows before stay. */
-bool is_killed(THD *thd) {
-  return thd_kill_level(thd) >= THD_ABORT_SOFTLY && killed_mask_hard(thd->killed) != ABORT_QUERY;
+/* Partitions times indexes: each has a sort with memory and files of its own. */
+constexpr size_t MOST_SORTS = 64;
+
+bool is_killed(THD *thd) { return thd_kill_level(thd) >= THD_ABORT_SOFTLY; }
+
+/* A subquery of RETURNING or HAVING reads the table between two rows. */
+bool is_named_again(const TABLE *table) {
+  size_t times = 0;
+  for (const TABLE_LIST *named = table->in_use->lex->query_tables; named; named = named->next_global)
+    times += named->table && named->table->s == table->s;
+  return times > 1;
 }
 
 }  // namespace
 
-/* In a cluster the server commits in the middle of LOAD DATA. */
+/* In a cluster the server commits in the middle of LOAD DATA. LIMIT ROWS EXAMINED ends a statement without an
+   error, its rows stay, and the server does not hear of an error at the end of the insertion. */
 bool ha_tidesdb::may_put_off_words() const {
   const THD *thd = table->in_use;
   const LEX *lex = thd->lex;
@@ -40,24 +49,29 @@ bool ha_tidesdb::may_put_off_words() const {
   if (command != SQLCOM_LOAD && command != SQLCOM_INSERT_SELECT && command != SQLCOM_INSERT) return false;
   return !full_text_kinds_.empty() && lex->duplicates == DUP_ERROR && !lex->ignore &&
          !inserts_.ignores_duplicates && !thd->in_sub_stmt && !bulk_ && !table->versioned() &&
-         !is_applier(thd) && !WSREP_PROVIDER_EXISTS_ &&
-         (command != SQLCOM_INSERT || !lex->query_tables->next_global);
+         !is_applier(thd) && !WSREP_PROVIDER_EXISTS_ && !lex->limit_rows_examined &&
+         (command != SQLCOM_INSERT || !lex->query_tables->next_global) && !is_named_again(table);
 }
 
-/* With the first row. */
+/* With the first row. Without memory for it each row writes its entries. */
 void ha_tidesdb::begin_putting_words_off() {
   inserts_.words_begin = false;
   if (!may_put_off_words()) return;
   const partition_info *partitions = table->part_info;
   const size_t beside = partitions ? partitions->num_parts * std::max(1U, partitions->num_subparts) : 1;
+  if (beside * full_text_kinds_.size() > MOST_SORTS) return;
   THD *const thd = table->in_use;
-  put_off_words_.resize(table_share->keys);
-  for (uint i = 0; i < table_share->keys; i++) {
-    if (is_primary(i) || !index_kinds_[i]->full_text()) continue;
-    EntryLoad::Owner owner{[thd] { return is_killed(thd); }, [this](int status) { return fail(status); },
-                           [](Slice, Slice) { return HA_ERR_FOUND_DUPP_KEY; }};
-    put_off_words_[i].reset(
-        new EntryLoad(*index_kinds_[i], SHARES_OF_MEMORY * beside * full_text_kinds_.size(), owner));
+  try {
+    put_off_words_.resize(table_share->keys);
+    for (uint i = 0; i < table_share->keys; i++) {
+      if (is_primary(i) || !index_kinds_[i]->full_text()) continue;
+      EntryLoad::Owner owner{[thd] { return is_killed(thd); }, [this](int status) { return fail(status); },
+                             [](Slice, Slice) { return HA_ERR_FOUND_DUPP_KEY; }};
+      put_off_words_[i].reset(
+          new EntryLoad(*index_kinds_[i], SHARES_OF_MEMORY * beside * full_text_kinds_.size(), owner));
+    }
+  } catch (const std::bad_alloc &) {
+    put_off_words_.clear();
   }
 }
 
