@@ -25,7 +25,7 @@ pub(super) struct Terms {
 }
 
 struct Known {
-    /// None for words without weight.
+    /// None for words without a weight in the first level, as a mark that stands alone as an ngram.
     term: Option<TermId>,
 }
 
@@ -73,7 +73,7 @@ impl Terms {
                  WHERE a.id >= {first} GROUP BY a.id ORDER BY a.id"
             ))?;
             for (word, row) in batch.iter().zip(answer) {
-                let term = row[0].parse().ok().filter(|_| row[1] == "0");
+                let term = row[0].parse().ok().filter(|_| row[1] == "0" && !row[2].is_empty());
                 if let Some(term) = term {
                     self.weights
                         .entry(term)
