@@ -5,6 +5,7 @@
 #include "sql_class.h"
 
 #include "wsrep.h"
+#include "wsrep_mysqld.h"
 
 #include "mutant.h"
 #include "txn/session.h"
@@ -17,6 +18,14 @@ namespace {
 void end_wait_in_innodb(THD *thd, THD *victim) {
   handlerton *innodb = ha_resolve_by_legacy_type(thd, DB_TYPE_INNODB);
   if (innodb && innodb->abort_transaction) innodb->abort_transaction(innodb, thd, victim, true);
+}
+
+/* A victim that is about to replicate waits until all replays are over, and looks for an abort every 10 ms
+   alone. The replays may come after the applier that waits for the victim's lock. */
+void end_wait_for_replays() {
+  mysql_mutex_lock(&LOCK_wsrep_replaying);
+  if (wsrep_replaying > 0) mysql_cond_broadcast(&COND_wsrep_replaying);
+  mysql_mutex_unlock(&LOCK_wsrep_replaying);
 }
 
 }  // namespace
@@ -33,6 +42,7 @@ void abort_holder(THD *thd, THD *holder, Session *session) {
   }
   mysql_mutex_unlock(&holder->LOCK_thd_data);
   mysql_mutex_unlock(&holder->LOCK_thd_kill);
+  end_wait_for_replays();
 }
 
 }  // namespace tidesdb::cluster
