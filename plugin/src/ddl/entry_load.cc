@@ -48,12 +48,9 @@ uint64_t cut_expiry(Slice *value) {
 /* Sorted entries on their way to the engine, some in one call. The last one waits, and can be taken back. */
 class EntryLoad::Writes {
  public:
-  Writes(THD *thd, tidesdb_family *family, bool few, Ingest *tables)
-      : thd_(thd), family_(family), few_(few), tables_(tables) {}
-  explicit Writes(const Sink &sink) : family_(sink.family), sink_(&sink) {}
+  explicit Writes(const Sink &sink) : sink_(sink) {}
 
   /* All return the engine's status. */
-  int begin() { return few_ ? chunks_.begin(thd_) : TIDESDB_OK; }
   int add(Slice key, Slice value, uint64_t expiry) { return add(key, {nullptr, 0}, value, expiry); }
   /* The key is in two pieces. */
   int add(Slice key, Slice rest, Slice value, uint64_t expiry) {
@@ -70,10 +67,7 @@ class EntryLoad::Writes {
     bytes_.truncate(bytes_.size() - sizes_.back().key - sizes_.back().value);
     sizes_.pop_back();
   }
-  int end() {
-    const int status = sizes_.empty() ? TIDESDB_OK : write();
-    return status == TIDESDB_OK && few_ ? chunks_.finish() : status;
-  }
+  int end() { return sizes_.empty() ? TIDESDB_OK : write(); }
 
  private:
   struct Sizes {
@@ -85,26 +79,22 @@ class EntryLoad::Writes {
     ops_.clear();
     const uchar *at = bytes_.data();
     for (const Sizes &size : sizes_) {
-      ops_.push_back({family_, {at, size.key}, {at + size.key, size.value}, TIDESDB_PUT, 0, 0, size.expiry});
+      ops_.push_back({sink_.family,
+                      {at, size.key},
+                      {at + size.key, size.value},
+                      sink_.kind,
+                      sink_.flags,
+                      0,
+                      size.expiry});
       at += size.key + size.value;
-      if (!sink_) continue;
-      ops_.back().kind = sink_->kind;
-      ops_.back().flags = sink_->flags;
     }
-    const int status = sink_  ? sink_->take(ops_.data(), ops_.size())
-                       : few_ ? chunks_.write(ops_.data(), ops_.size())
-                              : tables_->add(plugin.db, ops_.data(), ops_.size());
+    const int status = sink_.take(ops_.data(), ops_.size());
     bytes_.clear();
     sizes_.clear();
-    return status == TIDESDB_OK && few_ && chunks_.is_full() ? chunks_.next_chunk() : status;
+    return status;
   }
 
-  THD *thd_ = nullptr;
-  tidesdb_family *family_;
-  const bool few_ = false;
-  Ingest *tables_ = nullptr;
-  const Sink *sink_ = nullptr;
-  ChunkedLoad chunks_;
+  const Sink &sink_;
   ByteBuffer bytes_;
   std::vector<Sizes> sizes_; /* of keys and values in `bytes_` */
   std::vector<tidesdb_op> ops_;
@@ -173,14 +163,24 @@ int EntryLoad::write(const Sink &sink) {
   });
 }
 
+/* Few go through transactions: a table of their own would cost more than they do. */
 int EntryLoad::write(THD *thd, tidesdb_family *family, Ingest *tables) {
+  const auto to_tables = [tables](const tidesdb_op *ops, size_t count) {
+    return tables->add(plugin.db, ops, count);
+  };
+  if ((inversion_ ? inversion_->size() : sort_.size()) >= least_of_tables())
+    return write({family, TIDESDB_PUT, 0, to_tables});
   return without_memory_errors([&] {
-    const bool few = (inversion_ ? inversion_->size() : sort_.size()) < least_of_tables();
-    if (const int error = begin_reading()) return error;
-    Writes writes(thd, family, few, tables);
-    const int status = writes.begin();
+    ChunkedLoad chunks;
+    const auto to_chunks = [&chunks](const tidesdb_op *ops, size_t count) {
+      const int status = chunks.write(ops, count);
+      return status == TIDESDB_OK && chunks.is_full() ? chunks.next_chunk() : status;
+    };
+    int status = chunks.begin(thd);
     if (status != TIDESDB_OK) return owner_.failed(status);
-    return inversion_ ? write_inverted(&writes) : write_sorted(&writes);
+    if (const int error = write({family, TIDESDB_PUT, 0, to_chunks})) return error;
+    status = chunks.finish();
+    return status == TIDESDB_OK ? 0 : owner_.failed(status);
   });
 }
 

@@ -44,16 +44,17 @@ class EntryLoad {
   int add_row(const uchar *record, Slice primary_key, uint64_t expiry);
   /* One of its entries, in place of that. */
   int add(Slice key, Slice value, uint64_t expiry);
-  /* After the last of them: once. The entries are there when `tables` is finished. */
-  int write(THD *thd, tidesdb_family *family, Ingest *tables);
-
-  /* In place of tables: takes operations of this kind, with these flags, and returns the engine's status. */
+  /* Takes operations of this kind, with these flags, and returns the engine's status. */
   struct Sink {
     tidesdb_family *family;
     uint8_t kind, flags;
     std::function<int(const tidesdb_op *ops, size_t count)> take;
   };
+
+  /* After the last of them, once: to a sink, or to a family that nobody sees yet, where the entries are when
+     `tables` is finished. */
   int write(const Sink &sink);
+  int write(THD *thd, tidesdb_family *family, Ingest *tables);
 
  private:
   class Writes;
