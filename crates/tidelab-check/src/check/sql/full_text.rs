@@ -57,6 +57,8 @@ pub(super) struct Texts {
     both: bool,
     /// InnoDB's ALTER may have made an index: it forgets places of words, and the case of letters in `_bin`.
     altered: bool,
+    /// Changes before savepoints.
+    saved: u32,
     /// The collation.
     collation: &'static str,
 }
@@ -66,7 +68,7 @@ impl Texts {
     pub(super) fn new(seed: u64) -> Texts {
         let mut dice = Dice::new(seed.rotate_left(17) ^ 0x5eed_0f7e_5eed_0f7e);
         let wanted = dice.one_in(2);
-        Texts { dice, wanted, made: false, both: false, altered: false, collation: "" }
+        Texts { dice, wanted, made: false, both: false, altered: false, saved: 0, collation: "" }
     }
 
     /// Steps over the table instead of another statement; none in most cases. `settled`: no transaction is open.
@@ -87,10 +89,11 @@ impl Texts {
         Some(vec![Step::new(Sort::Control, "COMMIT").stays(), step])
     }
 
-    /// A change of a text. Without one InnoDB has no savepoint for words, and keeps those of rows that
-    /// ROLLBACK TO SAVEPOINT takes back.
-    pub(super) fn before_savepoint(&self) -> Option<Step> {
-        let text = format!("REPLACE INTO {TABLE} VALUES (0, NULL, 'saved', 0)");
+    /// A change of a text, to one that the row never had. Without one InnoDB has no savepoint for words, and loses
+    /// those of rows that ROLLBACK TO SAVEPOINT takes back.
+    pub(super) fn before_savepoint(&mut self) -> Option<Step> {
+        self.saved += 1;
+        let text = format!("REPLACE INTO {TABLE} VALUES (0, NULL, 'saved{}', 0)", self.saved);
         self.made.then(|| Step::new(Sort::Change, text).ordered(true).stays())
     }
 
@@ -175,8 +178,9 @@ impl Texts {
             return format!("MATCH ({columns}) AGAINST ('{}')", list(" ", words));
         }
         let query = match (by_search, self.dice.number(0, 7)) {
-            (_, 0) if !self.altered => {
-                let words = [self.word_of_phrase(), self.word_of_phrase()];
+            // (In `_bin` InnoDB compares a phrase with the row's text in small letters.)
+            (_, 0) if !self.altered && !self.collation.ends_with("_bin") => {
+                let words = [self.dice.word(&WORDS), self.dice.word(&WORDS)].map(str::to_string);
                 format!("\"{}\"", list(" ", words))
             }
             (_, 1) => format!("+{}", self.dice.word(&WORDS)),
@@ -193,16 +197,6 @@ impl Texts {
             }
         };
         format!("MATCH ({columns}) AGAINST ('{query}' IN BOOLEAN MODE)")
-    }
-
-    /// (In `_bin` InnoDB finds no phrase with a capital letter: it compares with the row's text in small ones.)
-    fn word_of_phrase(&mut self) -> String {
-        let word = self.dice.word(&WORDS);
-        if self.collation.ends_with("_bin") {
-            word.to_lowercase()
-        } else {
-            word.to_string()
-        }
     }
 
     /// A word or a beginning. (InnoDB takes the rows of each group in parentheses, whatever stands before it.)

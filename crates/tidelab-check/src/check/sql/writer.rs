@@ -302,7 +302,8 @@ impl Writer {
         let name = self.dice.number(0, 2);
         let text = match self.dice.number(0, 9) {
             0..=2 => {
-                self.put_all(self.texts.before_savepoint());
+                let change = self.texts.before_savepoint();
+                self.put_all(change);
                 format!("SAVEPOINT s{name}")
             }
             3 | 4 => format!("ROLLBACK TO SAVEPOINT s{name}"),
