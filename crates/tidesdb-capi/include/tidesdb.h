@@ -524,12 +524,16 @@ int tidesdb_lock_key(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *ke
 int tidesdb_lock_advisory(tidesdb_txn *txn, tidesdb_family *family, const uint8_t *key, size_t key_size, int mode);
 
 /* Commit in three calls; tidesdb_txn_commit() is all of them.
+ * ready:   for a coordinator that decides before it calls prepare, as a cluster does. The last call that waits for
+ *   another transaction: takes the locks that prepare would take. The prepare that follows waits for room in the store as
+ *   long as it takes.
  * prepare: the last that may fail, wait or be killed. With `xid` (1 to TIDESDB_MAX_XID_SIZE bytes) the batch is written
  *   and synced as prepared and survives a crash undecided; without, the commit is one-phase.
  * order:   fixes the place in the commit order; cannot fail; nothing to do without writes. May be
  *   called by another thread while the owner waits.
  * finish:  waits until the commit is visible and as durable as its mode asks for, releases the locks.
  *   `defer_sync`: a checkpoint request will be answered for it (binary log): do not sync the marker. */
+int tidesdb_txn_ready(tidesdb_txn *txn);
 int tidesdb_txn_prepare(tidesdb_txn *txn, const uint8_t *xid, size_t xid_size);
 /* As prepare with an xid, for a coordinator that has the changes elsewhere, as a cluster has them on its other nodes: they
  * are written to the log's file and not synced. A power cut may lose them; finish is as durable as its mode says. */

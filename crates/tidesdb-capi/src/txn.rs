@@ -312,6 +312,16 @@ fn check_xid(xid: &[u8]) -> Result<()> {
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn tidesdb_txn_ready(txn: *mut TxnHandle) -> c_int {
+    guard_shared(|| {
+        // SAFETY: the crate's contract.
+        unsafe { transaction(txn)? }.ready()?;
+        Ok(OK)
+    })
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn tidesdb_txn_prepare(txn: *mut TxnHandle, xid: *const u8, xid_size: usize) -> c_int {
     guard_shared(|| {
         // SAFETY: the crate's contract.

@@ -449,7 +449,14 @@ fn ranges_and_a_large_transaction_meet(single_statement: bool) {
     if single_statement {
         let prepared = large.prepare(None);
         assert!(refused > 0 && matches!(prepared, Err(Error::LockTimeout)), "{refused}, {prepared:?}");
+        let ready = large.ready();
+        assert!(matches!(ready, Err(Error::LockTimeout)), "{ready:?}");
         reader.commit().expect("commits");
+        // From then on no other has what the prepare needs.
+        large.ready().expect("nobody is in its way");
+        reader.begin(TransactionOptions::default()).expect("begins");
+        assert!(matches!(range(&mut reader, 500, 600), Err(Error::LockTimeout)));
+        reader.rollback().expect("rolls back");
         large.commit().expect("commits");
     } else {
         assert!(refused >= 100, "each, at once: {refused}");

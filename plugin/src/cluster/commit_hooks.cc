@@ -107,7 +107,7 @@ int prepare(THD *thd, Session *session, bool all, bool real) {
   if (!wsrep_run_commit_hook(thd, all)) return session->prepare(real);
   const bool runs_hooks = hooks_are_to_run(thd);
   if (runs_hooks) {
-    if (const int error = session->may_prepare()) return error;
+    if (const int error = session->ready()) return error;
     if (wsrep_before_prepare(thd, all)) return HA_ERR_LOCK_DEADLOCK;
   }
   session->hear_no_kill();

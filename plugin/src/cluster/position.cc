@@ -33,14 +33,17 @@ namespace {
 constexpr size_t XID_UUID = 8, XID_NUMBER = XID_UUID + 16, XID_GTID = XID_NUMBER + 8;
 constexpr char XID_WITH_GTID = 'f';
 
-/* In the store's directory: the boot of the machine that the last server ran in, after INNODB_LATE if InnoDB
-   has not written its log when the store asked for it; IN_ORDER with InnoDB's position, if it ended so; or
-   NEEDS_TRANSFER until there was one, which no start and no end takes away. */
+/* In the store's directory: the boot of the machine that the last server ran in, after INNODB_LATE or
+   INNODB_UNSYNCED if InnoDB has not written or not synced its log when the store asked for it; IN_ORDER with
+   InnoDB's position, if it ended so; or NEEDS_TRANSFER until there was one, which no start and no end takes
+   away. */
 constexpr char END_FILE[] = "cluster-end";
-constexpr char IN_ORDER[] = "clean ", INNODB_LATE[] = "late ", NEEDS_TRANSFER[] = "unknown\n";
+constexpr char IN_ORDER[] = "clean ", INNODB_LATE[] = "late ", INNODB_UNSYNCED[] = "unsynced ",
+               NEEDS_TRANSFER[] = "unknown\n";
 
-/* Before this version InnoDB writes nothing for others with innodb_flush_log_at_trx_commit=0. */
-constexpr ulong WRITES_FOR_OTHERS = 110000;
+/* Before this version InnoDB does for others what innodb_flush_log_at_trx_commit says: it writes nothing with
+   0, and syncs nothing with 2. */
+constexpr ulong SYNCS_FOR_OTHERS = 110000;
 
 struct Innodb {
   handlerton *hton = nullptr;
@@ -57,8 +60,9 @@ std::string end_in_order;
 std::atomic<long long> last_alone{-1};
 /* The last one of the store on its way to the binary log: InnoDB's log has what InnoDB prepared before it. */
 std::atomic<long long> last_before_binary_log{-1};
-/* InnoDB has not written its log when the store asked for it. */
-std::atomic<bool> innodb_is_late{false};
+/* What InnoDB's log has not had when the store asked for it, at worst. */
+enum class Lag { NONE, UNSYNCED, LATE };
+std::atomic<Lag> innodb_lag{Lag::NONE};
 
 std::string path_of_end() { return plugin.home + "/" + END_FILE; }
 
@@ -115,24 +119,41 @@ bool defined_in(const XID *xid, tidesdb_position *position) {
 }
 
 /* The mark of a server that runs. */
-std::string running() { return (innodb_is_late.load() ? INNODB_LATE : "") + present_boot(); }
+std::string running() {
+  const Lag lag = innodb_lag.load();
+  return (lag == Lag::LATE ? INNODB_LATE : lag == Lag::UNSYNCED ? INNODB_UNSYNCED : "") + present_boot();
+}
 
-/* innodb_flush_log_at_trx_commit: whether InnoDB writes its log for each prepare and each commit itself. */
-bool innodb_writes_each() {
+/* Takes a mark's beginning off. */
+bool cut(const char *beginning, std::string *mark) {
+  if (mark->rfind(beginning, 0) != 0) return false;
+  mark->erase(0, strlen(beginning));
+  return true;
+}
+
+/* What InnoDB leaves out at each prepare and each commit of its own, by innodb_flush_log_at_trx_commit. */
+Lag innodb_lag_of_each() {
   static const sys_var *variable = nullptr;
   static constexpr char name[] = "innodb_flush_log_at_trx_commit";
   if (!variable) variable = intern_find_sys_var(name, sizeof(name) - 1);
   const uchar *value = variable ? variable->value_ptr(current_thd, OPT_GLOBAL, &null_clex_str) : nullptr;
-  return value && *reinterpret_cast<const ulong *>(value) != 0;
+  const ulong set = value ? *reinterpret_cast<const ulong *>(value) : 0;
+  return set == 0 ? Lag::LATE : set == 2 ? Lag::UNSYNCED : Lag::NONE;
 }
 
 /* The store is about to claim what InnoDB may have in memory alone. */
 void write_innodb_log() {
   innodb.hton->flush_logs(innodb.hton);
-  if (MYSQL_VERSION_ID >= WRITES_FOR_OTHERS || innodb_writes_each() || innodb_is_late.exchange(true)) return;
+  if (MYSQL_VERSION_ID >= SYNCS_FOR_OTHERS) return;
+  const Lag lag = innodb_lag_of_each();
+  if (lag <= innodb_lag.load()) return;
+  innodb_lag.store(lag);
   sql_print_warning(
-      "TidesDB: with innodb_flush_log_at_trx_commit=0 InnoDB of this server does not write its log before "
-      "that of the store. After a crash this node may need a state transfer. Set it to 1");
+      "TidesDB: with innodb_flush_log_at_trx_commit=%s InnoDB of this server does not %s its log before that "
+      "of "
+      "the store. After a %s this node may need a state transfer. Set it to 1",
+      lag == Lag::LATE ? "0" : "2", lag == Lag::LATE ? "write" : "sync",
+      lag == Lag::LATE ? "crash" : "power cut");
   if (!is_unknown.load()) write_end_or_say(running());
 }
 
@@ -150,18 +171,22 @@ void begin_server() {
   XID xid;
   xid.null();
   innodb.get(innodb.hton, &xid);
-  const bool has_own = own_position(&own) && own.number >= 0;
+  const bool has_any = own_position(&own), has_own = has_any && own.number >= 0;
+  const bool has_undefined = has_any && !has_own;
   const bool has_other = defined_in(&xid, &other);
-  const bool was_late = before.rfind(INNODB_LATE, 0) == 0;
-  if (was_late) before.erase(0, sizeof(INNODB_LATE) - 1);
+  const bool was_late = cut(INNODB_LATE, &before), was_unsynced = cut(INNODB_UNSYNCED, &before);
+  const bool ended = before.rfind(IN_ORDER, 0) == 0;
   const bool in_order = found && (before == in_order_at(xid) || (!boot.empty() && before == boot));
   bool unknown = found && before == NEEDS_TRANSFER;
+  /* Files of another InnoDB, or older ones. */
+  if (ended && !in_order && (has_own || has_other)) unknown = true;
   if (has_own && has_other && !same_cluster(own, other)) unknown = true;
   if (has_own && !in_order && (!has_other || is_behind(own, other))) unknown = true;
   /* InnoDB may have lost commits between the two. */
-  if (was_late && has_own && (!has_other || own.number > other.number)) unknown = true;
-  /* A node has had a position since it joined first: that of this store was lost, by a repair. */
-  if (found && !has_own && has_other) unknown = true;
+  if ((was_late || (was_unsynced && !in_order)) && has_own && (!has_other || own.number > other.number))
+    unknown = true;
+  /* A node has had a position since it joined first. A repair takes it from a store that lost something. */
+  if ((found || has_undefined) && !has_own && has_other) unknown = true;
   if (MUTANT(UnknownIsKnown)) unknown = false;
   if (unknown)
     sql_print_warning(
@@ -284,17 +309,17 @@ bool note_position(THD *thd, tidesdb_txn *txn, bool alone) {
 }
 
 /* The server asks in the order of the binary log, for one at a time. No call of an engine comes between the
-   last of a group and the group's write. Where InnoDB writes each prepare itself, its log has those before:
+   last of a group and the group's write. Where InnoDB syncs each prepare itself, its log has those before:
    with another setting at the last call some may be older. */
 void write_innodb_before_binary_log(const THD *thd, bool alone) {
-  static bool wrote_each = false;
+  static bool synced_each = false;
   tidesdb_position position;
   if (!innodb.hton || MUTANT(BinaryLogFirst) || !position_of(thd, &position)) return;
-  const bool writes_each = innodb_writes_each();
+  const bool syncs_each = innodb_lag_of_each() == Lag::NONE;
   const bool has_all =
       alone && (last_before_binary_log.load() + 1 == position.number || MUTANT(InnodbSkipped));
-  if (!has_all && !(writes_each && wrote_each)) write_innodb_log();
-  wrote_each = writes_each;
+  if (!has_all && !(syncs_each && synced_each)) write_innodb_log();
+  synced_each = syncs_each;
   last_before_binary_log.store(position.number);
 }
 

@@ -212,6 +212,8 @@ void ha_tidesdb::begin_putting_off() {
   const bool is_load = lex->sql_command == SQLCOM_LOAD;
   if (!is_load && lex->sql_command != SQLCOM_INSERT_SELECT) return;
   if (lex->duplicates != DUP_ERROR || lex->ignore || inserts_.ignores_duplicates) return;
+  /* The cluster gets a reference's key with its row, and the parent is there once it was looked for. */
+  if (WSREP_PROVIDER_EXISTS_) return;
   /* It ends a statement without an error, and its rows stay whatever the end of the insertion finds. */
   if (lex->limit_rows_examined) return;
   if (thd->in_sub_stmt || bulk_ || table->versioned() || is_applier(thd) || !row_checks_->has_references())

@@ -297,6 +297,14 @@ int Session::may_prepare() {
   return state_ == State::ABORTED ? HA_ERR_ROLLBACK : 0;
 }
 
+int Session::ready() {
+  if (const int error = may_prepare()) return error;
+  if (!writes()) return 0;
+  renew_kill();
+  const int status = tidesdb_txn_ready(txn());
+  return status == TIDESDB_OK ? 0 : commit_failed(status);
+}
+
 int Session::prepare(bool real) {
   if (!real) return 0; /* a statement's end: commit(thd, false) follows */
   if (const int error = may_prepare()) return error;

@@ -66,8 +66,9 @@ class Session {
   /* Whether the transaction is prepared, for a commit that the server orders. */
   bool is_prepared() const { return state_ == State::PREPARED; }
 
-  /* What keeps the transaction from its commit, before its prepare: an error, or 0. */
-  int may_prepare();
+  /* Before the cluster decides on a transaction: an error, or 0 where nothing but the store keeps it from its
+     prepare. The last that waits for other transactions. */
+  int ready();
   /* The server's calls; `real`: the transaction ends, else the statement. Return 0 or an error. */
   int prepare(bool real);
   /* XA PREPARE. */
@@ -216,6 +217,8 @@ class Session {
   enum class State { IDLE, ACTIVE, PREPARED, XA_PREPARED, ORDERED, ABORTED };
 
   Session(THD *thd, ulonglong first_number);
+  /* What keeps the transaction from its commit, before its prepare: an error, or 0. */
+  int may_prepare();
   int begin(int level);
   void end() {
     state_ = State::IDLE;

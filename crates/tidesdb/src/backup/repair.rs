@@ -126,12 +126,14 @@ pub fn repair(disk: &Arc<dyn Disk>, from: &Path, to: &Path, watch: Watch<'_>) ->
             edit.unproven_upto = Some(survey.newest());
             let what = format!("the cluster's position {lost}: commits up to there are not whole");
             check.damage.push(what);
-            None
+            // Undefined, and not missing: a store that never had one may stand alongside an engine that has.
+            let undefined = Some(ClusterPosition { number: -1, gtid: None, ..lost });
+            edit.position = undefined;
+            undefined
         }
+        // The log has the rest, if it is copied.
         whole => whole,
     };
-    // The log has the rest, if it is copied.
-    edit.position = edit.position.filter(|_| position.is_some());
     if survey.log_damage.is_none() {
         copy.log()?;
     } else {

@@ -1,5 +1,7 @@
 //! The ends of a transaction: prepare, order and finish; XA PREPARE and its decision; rollback.
 
+use std::time::Duration;
+
 use super::published::Part;
 use super::{Transaction, TransactionPhase};
 use crate::error::{Error, Result};
@@ -72,6 +74,18 @@ impl Transaction {
     /// True if there is something to commit.
     fn needs_commit(&self) -> bool {
         !self.batch.is_empty() || self.decision.position.is_some()
+    }
+
+    /// The last step that may wait for another transaction, and lifts the limit on waits for the store: for a coordinator
+    /// that decides before it calls `prepare`, as a cluster does.
+    pub fn ready(&mut self) -> Result<()> {
+        self.require_active()?;
+        if self.needs_commit() {
+            self.lock_rest()?;
+            self.locks.unlocked_puts = false;
+            self.max_wait = Duration::MAX;
+        }
+        Ok(())
     }
 
     /// The last step that may fail or wait. With an `xid` the changes are logged and synced as prepared.
