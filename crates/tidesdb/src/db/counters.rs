@@ -176,7 +176,8 @@ impl Maintenance {
         let Some(family) = self.store.catalog.by_id(id) else { return Ok(()) };
         let set = family.counters();
         let (cell, writer) = (&set.counters[counter as usize], &set.ceilings[counter as usize]);
-        let _writer = writer.lock();
+        // Its holder may wait for room in the log, and writes a ceiling or ends the counter.
+        let Some(_writer) = writer.try_lock() else { return Ok(()) };
         let ceiling = match &mut *cell.lock() {
             // Somebody who crossed the ceiling, a DDL or the close was faster otherwise.
             Some(state) if state.asked && !family.is_dropped() => state.ceiling_for(state.ceiling),
