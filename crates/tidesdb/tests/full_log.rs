@@ -443,3 +443,15 @@ fn a_counter_that_a_drop_holds_keeps_no_thread_from_its_work() {
         until("a file without values ends", || db.stats().value_files == 1);
     });
 }
+
+/// Another thread's drop holds a counter that the close is to write.
+#[test]
+fn a_close_waits_for_no_drop_that_waits_for_room() {
+    while_a_drop_waits(|db, txn| {
+        drop(txn);
+        let (told, ends) = std::sync::mpsc::channel();
+        let closing = db.clone();
+        std::thread::spawn(move || told.send(closing.close()));
+        assert!(ends.recv_timeout(Duration::from_secs(20)).expect("the close ends").is_err());
+    });
+}
