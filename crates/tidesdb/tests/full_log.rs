@@ -435,8 +435,8 @@ fn while_a_drop_waits(work: impl FnOnce(&Db, Transaction)) {
 #[test]
 fn a_counter_that_a_drop_holds_keeps_no_thread_from_its_work() {
     while_a_drop_waits(|db, mut txn| {
-        // Half of the block is gone: another one is asked for.
-        db.counter_take(&db.family(b"d").expect("there"), 0, 10, 1, 1, u64::MAX).expect("has values");
+        // Less than half of the block is left: another one is asked for.
+        db.counter_take(&db.family(b"d").expect("there"), 0, 70, 1, 1, u64::MAX).expect("has values");
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(db.stats().value_files, 2);
         txn.rollback().expect("rolls back");
