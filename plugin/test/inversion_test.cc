@@ -202,6 +202,22 @@ void a_row_larger_than_the_memory_goes_through(Random *random) {
   CHECK(sort_memory == 0);
 }
 
+/* Of a row that has not ended; and what it took goes, also where none of its words is in the index. */
+void the_words_of_a_long_row_are_counted() {
+  constexpr size_t WORDS = 1000000, LEAST = 20 * WORDS;
+  for (const char *word : {"short", "xshort", "a longer word", "xa longer word"}) {
+    const bool is_kept = strlen(word) <= 7 || word[0] != 'x';
+    {
+      Built built(MEMORY);
+      for (uint32_t i = 0; i < WORDS; i++) CHECK(built.inversion.add_word(slice_of(std::string(word)), i));
+      CHECK(!is_kept || sort_memory > static_cast<int64_t>(LEAST));
+      CHECK(built.inversion.end_row(slice_of(std::string("key")), 0));
+      CHECK(sort_memory < static_cast<int64_t>(LEAST / 4));
+    }
+    CHECK(sort_memory == 0);
+  }
+}
+
 /* Plus 16 bytes for each term of a run. */
 void memory_stays_in_its_bound(Random *random) {
   const size_t memory = 64 * MEMORY; /* fewer runs than are merged */
@@ -269,6 +285,7 @@ int main(int count, char **arguments) {
         entries_are_those_of_the_rows(&random, rows, vocabulary, memory);
   a_word_has_any_number_of_positions();
   a_row_larger_than_the_memory_goes_through(&random);
+  the_words_of_a_long_row_are_counted();
   memory_stays_in_its_bound(&random);
   a_kill_ends_a_merge(&random);
   a_full_disk_ends_it(&random);

@@ -11,7 +11,8 @@ use sim::{begin, open, rows, Row};
 use tidesdb::internal::db::Db;
 use tidesdb::internal::io::faulty::{Crash, Failure, Fault, Op};
 use tidesdb::internal::io::FaultyDisk;
-use tidesdb::{Error, FamilyOptions, Options, SyncMode};
+use tidesdb::internal::txn::transaction::Transaction;
+use tidesdb::{Compression, Error, FamilyOptions, FormatVersion, Options, SyncMode};
 
 const MODES: [SyncMode; 3] = [SyncMode::Full, SyncMode::Interval, SyncMode::None];
 
@@ -387,4 +388,70 @@ fn a_decision_waits_for_room() {
         let expected = if commit { vec![row(1)] } else { vec![] };
         assert_eq!(rows(&after, &after.family(b"t").expect("there")).expect("reads"), expected);
     }
+}
+
+/// Gives the disk room at its end: a test that fails ends, too.
+struct Heal<'a>(&'a FaultyDisk);
+
+impl Drop for Heal<'_> {
+    fn drop(&mut self) {
+        self.0.heal();
+    }
+}
+
+/// A store with value files, and with a used counter in the family `d`. A drop of `d` waits for room in the log while `work`
+/// runs, which gets a transaction with values in two files.
+fn while_a_drop_waits(work: impl FnOnce(&Db, Transaction)) {
+    let disk = FaultyDisk::new(1);
+    let options = Options { least_format: FormatVersion::Two, ..options(SyncMode::Full) };
+    let db = open(&disk, &options).expect("opens");
+    let compression = Compression::None;
+    let with_values = FamilyOptions { value_threshold: 100, compression, ..FamilyOptions::default() };
+    let family = db.create_family(b"v", with_values).expect("creates");
+    let mut txn = begin(&db);
+    for n in 0..2 {
+        txn.put(&family, &[n], &[n; 6 << 10]).expect("puts");
+    }
+    let family = db.create_family(b"d", FamilyOptions::default()).expect("creates");
+    db.counter_take(&family, 0, 60, 1, 1, u64::MAX).expect("has values");
+    drop(family);
+    db.flush_log().expect("syncs");
+    fill(&disk, 0, Failure::Enospc);
+    std::thread::scope(|scope| {
+        let drops = scope.spawn(|| {
+            let mut ddl = db.ddl()?;
+            ddl.drop_family(b"d")?;
+            ddl.commit()
+        });
+        let _heals = Heal(&disk);
+        until("the drop waits", || db.stats().wal_is_full);
+        work(&db, txn);
+        disk.heal();
+        until("the drop ends", || drops.is_finished());
+    });
+}
+
+/// A drop holds its counters, and waits. The thread that reserves blocks of counters does its other work meanwhile.
+#[test]
+fn a_counter_that_a_drop_holds_keeps_no_thread_from_its_work() {
+    while_a_drop_waits(|db, mut txn| {
+        // Less than half of the block is left: another one is asked for.
+        db.counter_take(&db.family(b"d").expect("there"), 0, 70, 1, 1, u64::MAX).expect("has values");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(db.stats().value_files, 2);
+        txn.rollback().expect("rolls back");
+        until("a file without values ends", || db.stats().value_files == 1);
+    });
+}
+
+/// Another thread's drop holds a counter that the close is to write.
+#[test]
+fn a_close_waits_for_no_drop_that_waits_for_room() {
+    while_a_drop_waits(|db, txn| {
+        drop(txn);
+        let (told, ends) = std::sync::mpsc::channel();
+        let closing = db.clone();
+        std::thread::spawn(move || told.send(closing.close()));
+        assert!(ends.recv_timeout(Duration::from_secs(20)).expect("the close ends").is_err());
+    });
 }

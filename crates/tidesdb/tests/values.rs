@@ -7,6 +7,8 @@ mod sim;
 mod alongside;
 #[path = "values/collection.rs"]
 mod collection;
+#[path = "values/links.rs"]
+mod links;
 #[path = "values/parts.rs"]
 mod parts;
 #[path = "values/scans.rs"]

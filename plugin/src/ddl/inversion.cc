@@ -26,6 +26,7 @@ constexpr size_t STEP = 256 * 1024;
 constexpr uint32_t NONE = UINT32_MAX;
 /* Words of a row that stay allocated for the next one. */
 constexpr size_t MOST_KEPT_OCCURRENCES = 1 << 16;
+constexpr size_t FIRST_OCCURRENCES = 1 << 10;
 
 /* Bytes that are copied at once where a copy of their number would cost a call. */
 constexpr size_t SHORT_COPY = 16;
@@ -88,6 +89,7 @@ Inversion::Inversion(tidesdb_db *db, size_t memory, std::function<bool()> killed
       held_(db),
       word_slots_(FIRST_SLOTS),
       term_slots_(FIRST_SLOTS),
+      held_for_row_(db),
       runs_(&held_, std::move(killed)) {}
 
 template <class T>
@@ -99,6 +101,8 @@ bool Inversion::make_room(size_t bytes) {
   bytes = rounded(bytes);
   if (memory_.has_room(bytes)) return true;
   const size_t wanted = std::max(2 * memory_.capacity(), memory_.taken() + 2 * bytes);
+  /* Of a row that has not ended, too. */
+  held_.hold(std::max(held_.held(), memory_.taken()));
   if (wanted <= UINT32_MAX * UNIT) return memory_.grow(wanted);
   my_error(ER_OUTOFMEMORY, MYF(0), INT_MAX32);
   return false;
@@ -231,13 +235,32 @@ bool Inversion::add_word(Slice bytes, uint32_t position) {
   const uint64_t word = word_of(bytes);
   if (bytes.size <= MOST_SHORT) {
     __builtin_prefetch(at<Slot>(words_) + (mix_hash(word) & (word_slots_ - 1)));
-    occurrences_.push_back({word, 0, position, NONE});
+    add_occurrence({word, 0, position, NONE});
     return true;
   }
   Place term;
   if (!find_long_word(bytes, word, &term)) return false;
-  if (term != 0) occurrences_.push_back({0, term, position, NONE});
+  if (term != 0) add_occurrence({0, term, position, NONE});
   return true;
+}
+
+void Inversion::add_occurrence(const Occurrence &occurrence) {
+  if (occurrences_.size() == occurrences_.capacity()) grow_occurrences();
+  occurrences_.push_back(occurrence);
+}
+
+/* A row has any number of words: they are counted before its end. */
+void Inversion::grow_occurrences() {
+  const size_t wanted = std::max(2 * occurrences_.capacity(), FIRST_OCCURRENCES);
+  /* The old ones, too, until they are copied. */
+  held_for_row_.hold(held_for_row_.held() + wanted * sizeof(Occurrence));
+  occurrences_.reserve(wanted);
+  count_row();
+}
+
+void Inversion::count_row() {
+  const size_t bytes = occurrences_.capacity() * sizeof(Occurrence) + distinct_.capacity() * sizeof(Place);
+  if (bytes != held_for_row_.held()) held_for_row_.hold(bytes);
 }
 
 /* Of the row's short words; those that are in no index go. */
@@ -273,9 +296,13 @@ bool Inversion::end_row(Slice row_key, uint64_t expiry) {
     std::stable_sort(occurrences_.begin(), occurrences_.end(),
                      [](const Occurrence &a, const Occurrence &b) { return a.position < b.position; });
   in_order_ = true;
-  if (occurrences_.empty()) return end_entries();
+  if (occurrences_.empty()) {
+    release_large();
+    return end_entries();
+  }
   stamp_++;
   for (uint32_t i = 0; i < occurrences_.size(); i++) chain(i);
+  count_row();
   if (!add_row(row_key, expiry, length_class(static_cast<uint32_t>(distinct_.size())))) return false;
   for (const Place place : distinct_)
     if (!append_positions(place, at<Term>(place)->first)) return false;
@@ -289,6 +316,7 @@ void Inversion::release_large() {
   distinct_.clear();
   if (occurrences_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Occurrence>().swap(occurrences_);
   if (distinct_.capacity() > MOST_KEPT_OCCURRENCES) std::vector<Place>().swap(distinct_);
+  count_row();
 }
 
 /* Those of a chain that begins with `occurrence`. */

@@ -90,6 +90,9 @@ class Inversion {
   Place take(size_t bytes);
   Place take_zeros(size_t bytes);
   bool begin_run();
+  void add_occurrence(const Occurrence &occurrence);
+  void grow_occurrences();
+  void count_row();
   void release_large();
   bool end_entries();
   bool spill();
@@ -129,6 +132,7 @@ class Inversion {
   size_t words_used_ = 0, terms_used_ = 0;
 
   /* Of the row. */
+  CountedMemory held_for_row_; /* the words' places */
   std::vector<Occurrence> occurrences_;
   std::vector<Place> distinct_; /* terms */
   bool in_order_ = true;        /* the occurrences are, by their positions */

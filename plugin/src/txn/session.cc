@@ -51,6 +51,14 @@ Session *Session::get(THD *thd) {
   return session.release();
 }
 
+void Session::hear_shutdown(THD *thd) {
+  /* At a start the server cannot hear of a shutdown, and may have no place for a session yet. */
+  if (!thd || !plugin.ddl_recovery_done) return;
+  get(thd);
+  /* The connection was told before it had a session. */
+  if (abort_loop) tidesdb_end_log_waits(plugin.db);
+}
+
 void Session::close(THD *thd) {
   Session *session = find(thd);
   if (!session) return;

@@ -34,6 +34,9 @@ class Session {
   static Session *get(THD *thd);
   /* The same, without making one. */
   static Session *find(const THD *thd);
+  /* Before a call that may wait for room in the log without a kill: a shutdown of the server ends the wait.
+     The server tells the engine of it through connections with a session alone. */
+  static void hear_shutdown(THD *thd);
   /* Detaches from the THD and frees; what is open is rolled back, what XA PREPARE answered is kept. */
   static void close(THD *thd);
 

@@ -153,6 +153,7 @@ int commit_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
   note_decision(encoded.bytes, encoded.size);
+  Session::hear_shutdown(current_thd);
   const int status = cluster::commit_decided(*xid, encoded);
   if (status == TIDESDB_OK) ChangedTables::commit_prepared(encoded.bytes, encoded.size);
   return xa_answer(status, "commit of a prepared transaction");
@@ -161,6 +162,7 @@ int commit_by_xid(XID *xid) {
 int rollback_by_xid(XID *xid) {
   EncodedXid encoded;
   encode_xid(*xid, &encoded);
+  Session::hear_shutdown(current_thd);
   const int status = tidesdb_rollback_by_xid(plugin.db, encoded.bytes, encoded.size);
   if (status == TIDESDB_OK) ChangedTables::forget_prepared(encoded.bytes, encoded.size);
   return xa_answer(status, "rollback of a prepared transaction");

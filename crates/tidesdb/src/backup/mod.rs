@@ -346,10 +346,10 @@ impl Backup {
                 done => done?,
             }
         }
-        for file in point.values() {
+        for (file, links) in self.choose_links(point.values())? {
             watch.check()?;
             stage("stage: backup, before a value file");
-            self.take_values(&mut copier, &file)?;
+            self.take_values(&mut copier, &file, links)?;
         }
         self.check_values(&point, watch)?;
         self.write_manifest(&point)?;
@@ -389,15 +389,30 @@ impl Backup {
         self.list(&to, len, crc)
     }
 
-    /// Copies or links a value file. One that takes values is copied as far as it goes.
-    fn take_values(&mut self, copier: &mut Copier<'_>, file: &ValueFile) -> Result<()> {
+    /// The value files, each with the choice of a link over a copy. One that takes values is copied as far as it goes. Those
+    /// to be linked are durable on return.
+    fn choose_links(&self, files: Vec<Arc<ValueFile>>) -> Result<Vec<(Arc<ValueFile>, bool)>> {
+        let values = self.store.versions.values();
+        let chosen = files.into_iter().map(|file| {
+            let links = self.info.links && !values.takes_values(&file);
+            (file, links)
+        });
+        let chosen: Vec<_> = chosen.collect();
+        // After the choice: the values of a file that takes no more of them stand in one of this sync or an earlier one.
+        if chosen.iter().any(|(_, links)| *links) {
+            values.sync()?;
+        }
+        Ok(chosen)
+    }
+
+    /// Copies or links a value file.
+    fn take_values(&mut self, copier: &mut Copier<'_>, file: &ValueFile, links: bool) -> Result<()> {
         let number = file.number();
         let values = Arc::clone(self.store.versions.values());
         if !values.store().exists(number)? {
             // If an entry has a value there, the backup fails or leaves the file out.
             return Ok(());
         }
-        let links = self.info.links && !values.takes_values(file);
         let from = values.store().path(number);
         let len = self.disk.open(&from, OpenMode::Read)?.len()?;
         let to = self.to.join(STORE).join(TableStore::value_file_name(number));

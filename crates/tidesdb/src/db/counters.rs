@@ -19,6 +19,7 @@ use crate::store::family::{Family, COUNTERS};
 use crate::txn::write_batch::WriteBatch;
 use crate::types::{Entry, FamilyId, Kind, DICTIONARY, MAX_SEQ};
 use crate::value::{resolve, NoSeparateValues, ReadParts, Seen};
+use crate::wal::WaitLimit;
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(1);
@@ -176,7 +177,8 @@ impl Maintenance {
         let Some(family) = self.store.catalog.by_id(id) else { return Ok(()) };
         let set = family.counters();
         let (cell, writer) = (&set.counters[counter as usize], &set.ceilings[counter as usize]);
-        let _writer = writer.lock();
+        // Its holder may wait for room in the log, and writes a ceiling or ends the counter.
+        let Some(_writer) = writer.try_lock() else { return Ok(()) };
         let ceiling = match &mut *cell.lock() {
             // Somebody who crossed the ceiling, a DDL or the close was faster otherwise.
             Some(state) if state.asked && !family.is_dropped() => state.ceiling_for(state.ceiling),
@@ -230,12 +232,20 @@ impl Maintenance {
     }
 
     /// Writes the next values as ceilings, so a clean restart leaves no gap.
+    ///
+    /// Errors: `DiskFull` while records wait for room in the log, those of a DDL with one of the counters, too.
     pub(crate) fn settle_counters(&self) -> Result<()> {
         let mut batch = WriteBatch::default();
         for family in self.store.catalog.all() {
             let Some(set) = family.used_counters() else { continue };
             for (counter, slot) in (0u32..).zip(&set.counters) {
-                let _writer = set.ceilings[counter as usize].lock();
+                let _writer = loop {
+                    if let Some(writer) = set.ceilings[counter as usize].try_lock_for(WaitLimit::STEP) {
+                        break writer;
+                    }
+                    // A DDL that has it may wait for room.
+                    self.store.wal.check_room()?;
+                };
                 if let Some(state) = slot.lock().as_mut().filter(|state| state.ceiling != state.next) {
                     let key = counter_key(family.id(), counter);
                     batch.push(DICTIONARY, &key, Kind::PUT.marked_may_overwrite(), &state.next.to_le_bytes());

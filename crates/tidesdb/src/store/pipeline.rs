@@ -3,10 +3,10 @@
 //! (every commit at or below it is in), helping batches of sleeping owners (`docs/protocols.md` 2.2, 2.3).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::cluster_position::ClusterPosition;
+use crate::host::Clock;
 use crate::memtable::Memtable;
 use crate::mutant::{self, Mutant};
 use crate::store::commit_batch::{CommitBatch, Ordered};
@@ -96,19 +96,12 @@ impl Pipeline {
     }
 
     /// Reserves a place; part of `prepare`, so it may wait.
-    pub fn reserve(self: &Arc<Self>, wait_limit: &WaitLimit<'_>) -> Result<CommitPlace> {
+    pub fn reserve(self: &Arc<Self>, clock: &dyn Clock, wait_limit: &WaitLimit<'_>) -> Result<CommitPlace> {
         let mut places = self.places.lock();
-        let mut waited = Duration::ZERO;
+        let mut begun = None;
         while *places == 0 {
-            if (wait_limit.interrupted)() {
-                return Err(Error::Interrupted);
-            }
-            if waited >= wait_limit.timeout {
-                return Err(Error::BackpressureTimeout);
-            }
-            if self.place_free.wait_for(&mut places, WaitLimit::STEP).timed_out() {
-                waited += WaitLimit::STEP;
-            }
+            wait_limit.check(clock, &mut begun)?;
+            self.place_free.wait_for(&mut places, WaitLimit::STEP);
         }
         *places -= 1;
         Ok(CommitPlace { pipeline: self.clone() })
@@ -208,5 +201,43 @@ impl Pipeline {
     pub fn between_commits<T>(&self, work: impl FnOnce(Seq) -> T) -> T {
         let state = self.order.lock();
         work(state.next - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::host::SystemClock;
+    use crate::memtable::ArenaPool;
+
+    /// Places come free and are taken by others: each time the waiting thread is woken before the end of its nap.
+    #[test]
+    fn a_wait_for_a_place_keeps_its_limit_while_others_wake_it() {
+        let active = Arc::new(Memtable::new(1, ArenaPool::new(1 << 20)));
+        let pipeline = Arc::new(Pipeline::new(1, active, None));
+        *pipeline.places.lock() = 0;
+        let (stop, begun) = (AtomicBool::new(false), SystemClock.now());
+        let reserved = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed)
+                    && SystemClock.now().since(begun) < Duration::from_secs(10)
+                {
+                    pipeline.place_free.notify_one();
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                *pipeline.places.lock() = 1;
+                pipeline.place_free.notify_one();
+            });
+            let reserved = pipeline.reserve(&SystemClock, &WaitLimit::of(Duration::from_millis(50)));
+            stop.store(true, Ordering::Relaxed);
+            reserved
+        });
+        assert!(matches!(reserved, Err(Error::BackpressureTimeout)), "{reserved:?}");
+        // Without the waker on a processor some naps are whole.
+        assert!(SystemClock.now().since(begun) < Duration::from_secs(2));
     }
 }

@@ -57,15 +57,22 @@ impl Store {
                 self.refused_value.store(rest.len() as u64, Relaxed);
                 self.wal.fullness().found(FullFor::Value, what, self.now_micros());
             }
-        })?;
+        });
         if begins {
-            // The files before it. Else they, their descriptors and the next sync would grow without a bound while the log idles.
-            values.sync()?;
-            // Recovery reads the values of records that no sync of the log covers.
-            self.wal.ask_for_sync();
-            self.seal_for_many_values();
+            // Without the value, too: no other begins this file.
+            self.sync_values_before()?;
         }
-        Ok(written)
+        written
+    }
+
+    /// For a writer that has begun a value file: makes the values of those before it durable.
+    fn sync_values_before(&self) -> Result<()> {
+        // Else they, their descriptors and the next sync would grow without a bound while the log idles.
+        self.versions.values().sync()?;
+        // Recovery reads the values of records that no sync of the log covers.
+        self.wal.ask_for_sync();
+        self.seal_for_many_values();
+        Ok(())
     }
 
     /// Some families have a threshold. Value files need version 2 of the formats: a store of version 1 asks for it, and

@@ -257,7 +257,7 @@ impl Transactions {
     ) -> Result<ReservedCommit> {
         // What is ordered waits for room in the log, so nothing is ordered while others wait.
         self.store.wal.check_room()?;
-        let place = self.store.pipeline.reserve(wait_limit)?;
+        let place = self.store.pipeline.reserve(&*self.store.env.clock, wait_limit)?;
         let purpose = match form {
             // They give space back.
             Form::Whole(Some(Ddl::Drop | Ddl::Swap | Ddl::Other)) => Purpose::Urgent,

@@ -277,9 +277,12 @@ impl ValueFiles {
     ) -> Result<WrittenValue> {
         let record = NewRecord::new(value)?;
         let Place { hold, file, offset, write } = self.reserve(record.len(), begin)?;
-        let written = record.write(&*file, hold.number(), offset)?;
-        drop(write);
+        let written = record.write(&*file, hold.number(), offset);
+        // After an error, too: a part of it may be there. Before the write ends: a file that takes no more values is whole after
+        // the next sync.
         self.note_unsynced(hold.number(), file);
+        drop(write);
+        let written = written?;
         if value.rest.len() as u64 <= MOST_CACHED {
             let stored = record.packed.parts();
             let whole: Vec<&[u8]> = [&written.header[..]].into_iter().chain(stored).collect();

@@ -1,5 +1,6 @@
 //! Syncs of value files go on at the same time as the log's, once they take long.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -21,6 +22,10 @@ struct Meeting {
     cuts: AtomicBool,
     cut: Mutex<Option<FaultyDisk>>,
     met: AtomicU64,
+    /// The file that takes values; values in others wait.
+    gate: Mutex<Option<PathBuf>>,
+    /// One waits.
+    stands: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -65,6 +70,15 @@ impl Meeting {
         Ok(())
     }
 
+    /// A value in another file than the open one waits. The header does not.
+    fn pass_gate(&self, path: &Path, offset: u64) {
+        let mut gate = self.gate.lock().expect("locks");
+        while offset > 0 && gate.as_deref().is_some_and(|open| open != path) {
+            self.stands.store(true, Ordering::SeqCst);
+            gate = self.changed.wait(gate).expect("waits");
+        }
+    }
+
     fn meet(&self, is_on: bool) {
         *self.present.lock().expect("locks") = [false; 2];
         self.is_on.store(is_on, Ordering::SeqCst);
@@ -82,6 +96,9 @@ impl File for MeetingFile {
         self.inner.read_at(buf, offset)
     }
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
+        if self.kind == Some(0) {
+            self.meeting.pass_gate(self.path(), offset);
+        }
         self.inner.write_at(buf, offset)
     }
     fn sync_data(&self) -> Result<(), Error> {
@@ -139,6 +156,10 @@ impl Disk for MeetingDisk {
 
 /// A store with a value file that takes values, whose last sync took long.
 fn store() -> (Arc<Meeting>, Db, Arc<Family>) {
+    store_with(Options { write_buffer_size: 256 << 10, ..options(SyncMode::Full) })
+}
+
+fn store_with(options: Options) -> (Arc<Meeting>, Db, Arc<Family>) {
     let disk = FaultyDisk::new(1);
     let meeting = Arc::new(Meeting {
         disk: disk.clone(),
@@ -148,9 +169,10 @@ fn store() -> (Arc<Meeting>, Db, Arc<Family>) {
         cuts: AtomicBool::new(false),
         cut: Mutex::default(),
         met: AtomicU64::new(0),
+        gate: Mutex::default(),
+        stands: AtomicBool::new(false),
     });
     let on: Arc<dyn Disk> = Arc::new(MeetingDisk { disk: disk.shared(), meeting: Arc::clone(&meeting) });
-    let options = Options { write_buffer_size: 256 << 10, ..options(SyncMode::Full) };
     let db = Db::open_on(on, Path::new(DIR), options, None).expect("opens");
     let family = db.create_family(b"t", family()).expect("creates");
     for n in 0..3 {
@@ -219,4 +241,33 @@ fn a_failed_sync_of_both_fails_the_log() {
 fn a_failed_sync_alongside_fails_the_log() {
     let found = rows_after_failed_syncs(&[".val"]);
     assert!(found == (0..3).map(|n| (key(n), value(n, 3000))).collect::<Vec<_>>());
+}
+
+/// A writer has begun a file, and not yet synced the one before it: a backup links that one.
+#[test]
+fn a_linked_backup_has_durable_values_while_a_file_begins() {
+    let (meeting, db, family) = store_with(options(SyncMode::None));
+    let first = Path::new(DIR).join(&value_files(&meeting.disk)[0]);
+    *meeting.gate.lock().expect("locks") = Some(first);
+    let writes = AtomicBool::new(true);
+    let cut = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in (10..).take_while(|_| !meeting.stands.load(Ordering::SeqCst)) {
+                put(&db, &family, n, &value(n, 3000)).expect("puts");
+            }
+            writes.store(false, Ordering::SeqCst);
+        });
+        while !meeting.stands.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let backed_up = db.backup(Path::new("/backup"), BackupOptions { links: true }, Watch::NONE);
+        let (cut, waits) = (meeting.disk.crash(Crash::Drop), writes.load(Ordering::SeqCst));
+        *meeting.gate.lock().expect("locks") = None;
+        meeting.changed.notify_all();
+        backed_up.expect("backs up");
+        assert!(waits, "the value had its place, and nothing more");
+        cut
+    });
+    let shared: Arc<dyn Disk> = cut.shared();
+    verify(&shared, Path::new("/backup"), Watch::NONE).expect("verifies");
 }

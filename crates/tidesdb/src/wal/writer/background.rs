@@ -103,8 +103,9 @@ impl Core {
         self.files.trim(&|line| self.report(LogLevel::Warn, line));
         let now = self.clock.now_micros();
         let (last, idle, sync) = {
-            let last = self.queue.lock().last;
             let mut background = self.background.lock();
+            // Under the lock: what was queued before a request that is taken here.
+            let last = self.queue.lock().last;
             let idle = background.seen == last;
             background.seen = last;
             let interval = self.interval.load(Ordering::Relaxed);
@@ -191,5 +192,38 @@ impl Core {
         }
         self.progress.lock().marked = durable;
         self.queue.lock().capacity -= std::mem::take(&mut end.used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use crate::io::FaultyDisk;
+    use crate::options::SyncMode;
+    use crate::wal::files::LogFiles;
+    use crate::wal::{Purpose, Record, WaitLimit, Wal, WalOptions};
+
+    /// A record and the request for its sync come while the thread looks for work.
+    #[test]
+    fn a_request_for_a_sync_is_not_lost() {
+        let options = WalOptions { background: false, sync_mode: SyncMode::None, ..WalOptions::default() };
+        let disk = FaultyDisk::new(1);
+        let files = LogFiles::default();
+        let wal = Wal::create(disk.shared(), PathBuf::from("/db"), 1, 1, files, options).expect("is made");
+        let limit = WaitLimit::of(Duration::from_secs(60));
+        let room = wal.reserve(0, Purpose::Ordinary, &limit).expect("has room");
+        std::thread::scope(|scope| {
+            let mut background = wal.core.background.lock();
+            let ticks = scope.spawn(|| wal.tick());
+            // It waits for the lock.
+            std::thread::sleep(Duration::from_millis(100));
+            let ticket = wal.enqueue(room, Record::DurableMark);
+            background.sync = true;
+            drop(background);
+            ticks.join().expect("no panic");
+            assert_eq!(wal.durable_ticket(), ticket);
+        });
     }
 }

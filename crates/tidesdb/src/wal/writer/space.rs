@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::shared::Core;
 use crate::error::{Error, Result};
+use crate::host::{Clock, Instant};
 use crate::mutant::{self, Mutant};
 use crate::wal::fullness::FullFor;
 use crate::wal::pending_writes::Ticket;
@@ -42,6 +43,21 @@ pub struct WaitLimit<'a> {
 impl WaitLimit<'_> {
     /// Interval at which a waiting thread checks the reason of its wait.
     pub const STEP: Duration = Duration::from_millis(5);
+
+    /// For a thread about to wait, again or for the first time. `begun` is the time of its first wait.
+    ///
+    /// Errors: `Interrupted`, `BackpressureTimeout`.
+    pub(crate) fn check(&self, clock: &dyn Clock, begun: &mut Option<Instant>) -> Result<()> {
+        if (self.interrupted)() {
+            return Err(Error::Interrupted);
+        }
+        // By the clock: each end of another's work cuts a nap short.
+        let begun = *begun.get_or_insert_with(|| clock.now());
+        match clock.elapsed(begun) >= self.timeout {
+            true => Err(Error::BackpressureTimeout),
+            false => Ok(()),
+        }
+    }
 }
 
 impl WaitLimit<'static> {
@@ -134,7 +150,7 @@ impl Core {
             Purpose::Ordinary => self.files.room_per_segment(),
             Purpose::Urgent => 0,
         };
-        let mut waited = Duration::ZERO;
+        let mut begun = None;
         self.check_room()?;
         let mut queue = self.queue.lock();
         loop {
@@ -144,20 +160,12 @@ impl Core {
             }
             let outstanding = queue.outstanding;
             let on_the_way = outstanding - queue.set_aside;
-            if on_the_way > 0
-                && on_the_way.saturating_add(need) > self.max_outstanding.load(Ordering::Relaxed)
-            {
-                if (wait_limit.interrupted)() {
-                    return Err(Error::Interrupted);
-                }
-                if waited >= wait_limit.timeout {
-                    return Err(Error::BackpressureTimeout);
-                }
+            let most = self.max_outstanding.load(Ordering::Relaxed);
+            // Small reservations follow each other without a gap: a large one passes once they leave half of the room.
+            if on_the_way > 0 && on_the_way.saturating_add(need.min(most / 2)) > most {
+                wait_limit.check(&*self.clock, &mut begun)?;
                 queue.waiting += 1;
-                // Only whole naps count as time, so that a virtual clock is not needed here.
-                if self.room.wait_for(&mut queue, ROOM_POLL).timed_out() {
-                    waited += ROOM_POLL;
-                }
+                self.room.wait_for(&mut queue, ROOM_POLL);
                 queue.waiting -= 1;
                 drop(queue);
                 self.check_room()?;
@@ -188,5 +196,65 @@ impl Core {
             self.queue.lock().capacity += self.files.room_per_segment();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::io::FaultyDisk;
+    use crate::wal::files::LogFiles;
+    use crate::wal::{Wal, WalOptions};
+
+    const PATIENT: Duration = Duration::from_secs(20);
+
+    fn wal(max_outstanding: u64) -> Wal {
+        let disk = FaultyDisk::new(1);
+        let options = WalOptions {
+            max_outstanding,
+            segment_size: 64 << 10,
+            background: false,
+            ..WalOptions::default()
+        };
+        Wal::create(disk.shared(), PathBuf::from("/db"), 1, 1, LogFiles::default(), options).expect("is made")
+    }
+
+    /// Each group wakes the waiting thread before the end of its nap.
+    #[test]
+    fn a_wait_for_room_keeps_its_limit_while_groups_end() {
+        let wal = wal(3000);
+        let large = wal.reserve(10_000, Purpose::Ordinary, &WaitLimit::of(PATIENT)).expect("is alone");
+        let (stop, begun) = (AtomicBool::new(false), wal.core.clock.now());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) && wal.core.clock.elapsed(begun) < PATIENT {
+                    wal.core.room.notify_all();
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+                drop(large);
+            });
+            let reserved = wal.reserve(1, Purpose::Ordinary, &WaitLimit::of(Duration::from_millis(50)));
+            stop.store(true, Ordering::Relaxed);
+            assert!(matches!(reserved, Err(Error::BackpressureTimeout)), "{reserved:?}");
+            // Without the wakers on a processor some naps are whole.
+            assert!(wal.core.clock.elapsed(begun) < PATIENT / 10);
+        });
+    }
+
+    /// Decisions of transactions in two phases come and go, and some are always there.
+    #[test]
+    fn a_reservation_beyond_the_bound_waits_for_no_small_one() {
+        let wal = wal(3000);
+        let short = WaitLimit::of(Duration::from_millis(10));
+        let small = wal.reserve(100, Purpose::Ordinary, &short).expect("has room");
+        let large = wal.reserve(10_000, Purpose::Ordinary, &short).expect("others have less than half");
+        assert!(wal.reserve(100, Purpose::Ordinary, &short).is_err(), "now others wait");
+        drop((small, large));
+        let half = wal.reserve(1500, Purpose::Ordinary, &short).expect("has room");
+        assert!(wal.reserve(10_000, Purpose::Ordinary, &short).is_err(), "others have half");
+        drop(half);
     }
 }
