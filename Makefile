@@ -200,8 +200,8 @@ test-mtr: links ## the tests in SQL: [SUITE=name] [TESTS=names] [MTR_FLAGS=...]
 	@$(call say,running MariaDB's test runner over $(SUITE) (five minutes for all))
 	@scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr $(SUITE) $(TESTS)
 
-test-galera: links ## two nodes of a Galera cluster on this machine; half a minute
-	@$(call say,testing two nodes of a Galera cluster (Galera by apt and half a minute))
+test-galera: links ## two nodes of a Galera cluster on this machine; four minutes: [TESTS=names]
+	@$(call say,testing two nodes of a Galera cluster (Galera by apt and four minutes))
 	@WSREP_PROVIDER=$$(scripts/setup/packages.sh galera) && export WSREP_PROVIDER && \
 	  MTR_PARALLEL=1 scripts/test/run-mtr.sh $(MARIADB_PREFIX) $(BASEDIR_OF_LINKS) $(BUILD)/mtr-galera tidesdb_galera,tidesdb_cluster $(TESTS)
 
