@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Watch;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::checksum;
 use crate::host::Clock;
 use crate::io::{Advice, Disk, File, OpenMode};
@@ -155,17 +155,6 @@ pub(super) fn sum(disk: &dyn Disk, path: &Path, watch: Watch<'_>) -> Result<(u64
     Ok((len, Copier::new(disk, silent).read(path, len)?))
 }
 
-/// The whole of a small file.
-pub(super) fn read_small(disk: &dyn Disk, path: &Path, most: u64) -> Result<Vec<u8>> {
-    let file = disk.open(path, OpenMode::Read)?;
-    let len = file.len()?;
-    if len > most {
-        return Err(Error::corruption(path, 0, format!("{len} bytes, where at most {most} are expected")));
-    }
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes)
-}
 /// Writes bytes to a new file but for whole blocks of zeros: a hole of a value file stays one.
 fn write_but_zeros(target: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
     let is_zero = |block: &&[u8]| block.iter().all(|byte| *byte == 0);

@@ -19,10 +19,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::copy::read_small;
 use crate::error::{Error, Result};
 use crate::format::checksum;
-use crate::io::{Disk, OpenMode};
+use crate::io::{read_at_most, Disk, OpenMode};
 use crate::table::TableStore;
 use crate::types::{FileNo, Lsn, Seq};
 
@@ -205,7 +204,7 @@ impl BackupInfo {
                 dir.display()
             )));
         }
-        let bytes = read_small(disk, &path, MOST_BYTES)?;
+        let bytes = read_at_most(disk, &path, MOST_BYTES)?;
         parse(&bytes).map_err(|(line, what)| Error::corruption(&path, 0, format!("line {line}: {what}")))
     }
 }

@@ -205,12 +205,8 @@ impl Maintenance {
             return Ok(Look::Held);
         }
         // No record with a pointer into these files follows any more. With the sync those of rolled back transactions are known as such
-        // by a recovery, which looks for no value of theirs.
-        match self.store.wal.sync_all() {
-            Ok(()) => {}
-            Err(Error::DiskFull(_)) => return Ok(Look::Held),
-            Err(error) => return Err(error),
-        }
+        // by a recovery, which looks for no value of theirs. A rollback that is not written yet keeps its files: the disk may be full.
+        self.store.wal.sync_written()?;
         stage("stage: values to collect");
         let version = self.store.versions.current();
         let before: BTreeSet<FileNo> = uses.keys().copied().collect();

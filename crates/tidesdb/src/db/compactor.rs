@@ -16,6 +16,7 @@ use crate::host::HashSet;
 use crate::options::{FamilyOptions, FormatVersion, LogLevel};
 use crate::store::family::Family;
 use crate::sync::stage;
+use crate::table::SsTableMeta;
 use crate::types::{FamilyId, FileNo, MemtableId};
 use crate::version::{FamilyLevels, TableHandle, Version};
 
@@ -291,9 +292,14 @@ impl Maintenance {
         if threshold == 0 || self.store.versions.format() != FormatVersion::Two {
             return HashSet::default();
         }
-        let has_long = |table: &&TableHandle| {
-            let meta = table.meta();
-            meta.values.is_empty() && meta.raw_bytes / meta.entries.max(1) >= threshold
+        // A table of an earlier build may have one: all of its entries are long, as far as is known.
+        let is_long_on_average =
+            |meta: &SsTableMeta| meta.values.is_empty() && meta.raw_bytes / meta.entries.max(1) >= threshold;
+        let has_long = |table: &&TableHandle| match table.properties().map(|known| known.longest_value) {
+            Ok(Some(longest)) => longest >= threshold,
+            Ok(None) => is_long_on_average(table.meta()),
+            // Damage: it cannot be rewritten.
+            Err(_) => false,
         };
         last_level(&version, family).filter(has_long).map(|table| table.file.number()).collect()
     }

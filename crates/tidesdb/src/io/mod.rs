@@ -120,8 +120,17 @@ fn ends_early(path: &Path, end: u64, missing: usize) -> Error {
 
 /// Reads the whole of a small file.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>> {
+    read_at_most(disk, path, u64::MAX)
+}
+
+/// As [`read_whole`]; a longer file is damage.
+pub(crate) fn read_at_most(disk: &dyn Disk, path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = disk.open(path, OpenMode::Read)?;
-    let mut bytes = vec![0; file.len()? as usize];
+    let len = file.len()?;
+    if len > most {
+        return Err(Error::corruption(path, 0, format!("{len} bytes, where at most {most} are expected")));
+    }
+    let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }

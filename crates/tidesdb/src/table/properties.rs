@@ -40,7 +40,12 @@ pub struct Properties {
     pub options: Option<SsTableOptions>,
     /// The values of the entries in value files, by file, ascending.
     pub values: Vec<ValueUse>,
+    /// Bytes of the longest value in an entry; 0 without any. `None`: an earlier build did not record it.
+    pub longest_value: Option<u64>,
 }
+
+/// Its tag: how the table is read does not depend on it.
+const LONGEST_VALUE: u64 = FIRST_HINT;
 
 impl Properties {
     /// An entry has its value in a value file.
@@ -52,6 +57,11 @@ impl Properties {
         });
         values[at].values += 1;
         values[at].bytes += pointer.stored_len;
+    }
+
+    /// An entry has its value of `len` bytes itself.
+    pub(super) fn count_inline(&mut self, len: usize) {
+        self.longest_value = self.longest_value.max(Some(len as u64));
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -86,6 +96,9 @@ impl Properties {
             let mut values = Vec::new();
             ValueUse::put_all(&self.values, &mut values);
             put(14, &values);
+        }
+        if let Some(longest) = self.longest_value {
+            put(LONGEST_VALUE, &number(longest));
         }
         out
     }
@@ -131,6 +144,7 @@ impl Properties {
                 14 if version == FormatVersion::Two => {
                     properties.values = decode_values(value).ok_or(CUT_SHORT)?;
                 }
+                LONGEST_VALUE => properties.longest_value = Some(number()?),
                 0..FIRST_HINT if version == FormatVersion::Two => return Err(LATER_PROPERTY),
                 _ => {}
             }
@@ -206,6 +220,7 @@ mod tests {
                 ValueUse { file: 7, values: 3, bytes: 50_000 },
                 ValueUse { file: 900, values: 1, bytes: 1 << 32 },
             ],
+            longest_value: Some(70_000),
         };
         let decode = |bytes: &[u8], version| Properties::decode(bytes, version);
         let bytes = properties.encode();
@@ -219,12 +234,16 @@ mod tests {
                 assert_ne!(decode(&bytes[..cut], version), Ok(properties.clone()));
             }
         }
-        for (tag, is_skipped_by_2) in [(15, false), (63, false), (64, true), (99, true), (1 << 40, true)] {
-            let mut later = bytes.clone();
+        let known = Properties { longest_value: None, ..properties.clone() };
+        for (tag, is_skipped_by_2) in [(15, false), (63, false), (65, true), (99, true), (1 << 40, true)] {
+            let mut later = known.encode();
             put_varint(&mut later, tag);
             put_bytes(&mut later, b"unknown");
-            assert_eq!(decode(&later, FormatVersion::One), Ok(inline.clone()));
-            let expected = if is_skipped_by_2 { Ok(properties.clone()) } else { Err(LATER_PROPERTY) };
+            assert_eq!(
+                decode(&later, FormatVersion::One),
+                Ok(Properties { longest_value: None, ..inline.clone() })
+            );
+            let expected = if is_skipped_by_2 { Ok(known.clone()) } else { Err(LATER_PROPERTY) };
             assert_eq!(decode(&later, FormatVersion::Two), expected, "{tag}");
         }
     }

@@ -20,7 +20,7 @@ use crate::format::value_pointer::ValuePointer;
 use crate::io::AlignedBuffer;
 use crate::options::FormatVersion;
 use crate::types::Seq;
-use crate::value::pointer_of;
+use crate::value::{expiry_and_value, pointer_of};
 
 /// Counts of a verification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -293,6 +293,8 @@ impl Walk<'_> {
                     let (_, pointer) =
                         pointer.ok_or(DecodeError::damage("the pointer to a value file")).map_err(damage)?;
                     seen.count_value(&pointer);
+                } else {
+                    seen.count_inline(expiry_and_value(version.kind, value).1.len());
                 }
                 self.last_seq = version.seq;
                 newer = Some(version.seq);
@@ -328,6 +330,7 @@ impl Walk<'_> {
         self.check.tombstones = self.seen.tombstones;
         // What no entry tells.
         self.seen.options.clone_from(&properties.options);
+        self.seen.longest_value = properties.longest_value.map(|_| self.seen.longest_value.unwrap_or(0));
         if self.seen != *properties {
             return Err(self
                 .table

@@ -24,7 +24,7 @@ use crate::memory_gauge::{HeldMemory, MemoryGauge};
 use crate::mutant::{self, Mutant};
 use crate::options::{BlockCodec, Compression, FormatVersion};
 use crate::types::{Entry, FamilyId, FileNo, Pieces, Seq, MAX_KEY_LEN, MAX_SEQ};
-use crate::value::{expiry_of, pointer_of_entry};
+use crate::value::{expiry_and_value, expiry_of, pointer_of_entry};
 
 /// Least bytes of finished blocks for a write to the file.
 const WRITE_CHUNK: usize = 256 << 10;
@@ -166,6 +166,7 @@ impl SsTableWriter {
     /// Writes the table in this version of its format, in place of version 1.
     pub fn in_format(mut self, format: FormatVersion) -> SsTableWriter {
         self.format = format;
+        self.properties.longest_value = (format == FormatVersion::Two).then_some(0);
         self
     }
 
@@ -249,8 +250,10 @@ impl SsTableWriter {
             properties.expiry = Some((oldest.min(expiry), newest.max(expiry)));
             self.expiring += 1;
         }
-        if let Some(pointer) = pointer {
-            self.properties.count_value(&pointer);
+        match pointer {
+            Some(pointer) => properties.count_value(&pointer),
+            None if properties.longest_value.is_none() => {}
+            None => properties.count_inline(expiry_and_value(entry.kind, entry.stored()).1.len() + more_len),
         }
         if is_large {
             self.cut_large(more)?;

@@ -269,6 +269,14 @@ impl Wal {
         }
     }
 
+    /// Syncs every record written before the call, and waits for no other: some may wait for room. An error once the log
+    /// failed.
+    pub fn sync_written(&self) -> Result<()> {
+        let written = self.core.progress.lock().written;
+        self.core.wait_durable(written, IfFull::Leave)?;
+        self.failed().map_or(Ok(()), |reason| Err(Error::ReadOnly(reason)))
+    }
+
     /// Calls `callback` once the record with `ticket` is durable, or with the error if the log fails before.
     /// The call comes at once, or from the syncing thread. The background thread starts a sync if none is
     /// coming (`Wal::tick` without one). The callback must not wait for the log.

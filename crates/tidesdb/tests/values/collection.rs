@@ -215,3 +215,34 @@ fn a_collection_that_ends_anywhere_loses_nothing() {
         }
     }
 }
+
+/// Commits wait for room in the log: the space of dead values comes back all the same, and makes room.
+#[test]
+fn a_full_disk_gets_the_space_of_dead_values_back() {
+    let disk = FaultyDisk::new(6);
+    let (db, family) = large_values(&disk, SyncMode::Full, 100);
+    overwrite_half(&db, &family, 100);
+    disk.fail(Fault {
+        op: Some(Op::Write),
+        path: ".wal".into(),
+        skip: 0,
+        times: u64::MAX,
+        failure: Failure::Enospc,
+    });
+    let waiting = {
+        let (db, family) = (db.clone(), Arc::clone(&family));
+        std::thread::spawn(move || put(&db, &family, 1000, b"waits"))
+    };
+    while !db.stats().wal_is_full {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let freed = collect(&db);
+    assert!(freed > 20 * LARGE as u64, "{freed}");
+    disk.heal();
+    let _ = waiting.join().expect("ends");
+    check_half(&db, &family, 100);
+    let after = disk.crash(Crash::Drop);
+    drop((db, family));
+    let db = open(&after, &options(SyncMode::Full)).expect("opens");
+    check_half(&db, &db.family(b"t").expect("is there"), 100);
+}

@@ -52,6 +52,52 @@ fn merges_move_old_values_to_files_once_a_family_has_a_threshold() {
     check_all(&db, &db.family(b"t").expect("is there"), 200);
 }
 
+/// Also where most rows of a table are short, and where newer ones have theirs in files already. Once: nothing is left to move.
+#[test]
+fn a_merge_asked_for_moves_the_few_long_values_of_a_table() {
+    let disk = FaultyDisk::new(1);
+    let options = options(SyncMode::None);
+    let db = open(&disk, &options).expect("opens");
+    let family = db.create_family(b"t", tiny_family()).expect("creates");
+    let len = |n: u32| if n % 50 == 0 { 500 } else { 10 };
+    for n in 0..400 {
+        put(&db, &family, n, &value(n, len(n))).expect("puts");
+    }
+    db.compact(&family).expect("merges");
+    set_threshold(&db);
+    db.compact(&family).expect("moves");
+    assert_eq!(db.family_stats(&family).expect("has figures").value_bytes, 8 * 500);
+    let mut ddl = db.ddl().expect("begins");
+    ddl.set_options(b"t", FamilyOptions { value_threshold: 2000, ..tiny_family() }).expect("sets");
+    ddl.commit().expect("commits");
+    for n in 400..440 {
+        put(&db, &family, n, &value(n, if n % 2 == 0 { 3000 } else { 600 })).expect("puts");
+    }
+    db.compact(&family).expect("merges");
+    let of_files = |db: &Db| db.family_stats(&family).expect("has figures").value_bytes;
+    assert_eq!(of_files(&db), 8 * 500 + 20 * 3000);
+    set_threshold(&db);
+    db.compact(&family).expect("moves");
+    assert_eq!(of_files(&db), 8 * 500 + 20 * 3000 + 20 * 600);
+    let merges = db.stats().compaction_count;
+    db.compact(&family).expect("has nothing to do");
+    assert_eq!(db.stats().compaction_count, merges);
+    let found = rows(&db, &family).expect("reads");
+    let expected = |n: u32| {
+        value(
+            n,
+            if n < 400 {
+                len(n)
+            } else if n % 2 == 0 {
+                3000
+            } else {
+                600
+            },
+        )
+    };
+    assert!(found == (0..440).map(|n| (key(n), expected(n))).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_store_of_version_1_moves_when_it_is_opened_after_a_threshold() {
     let disk = FaultyDisk::new(1);

@@ -4,8 +4,11 @@
 //! transaction has its older changes in runs on disk ([`spill`](crate::txn::spill)), and only the latest in
 //! memory.
 
+#[cfg(test)]
+mod tests;
+mod versions;
+
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -14,9 +17,12 @@ use crate::lock::LockOwner;
 use crate::store::commit_batch::{CommitBatch, CommitBatchBuilder};
 use crate::store::sealed_runs::SealedRuns;
 use crate::store::Store;
-use crate::txn::spill::runs::{self, RunSource, Runs};
+use crate::txn::spill::runs::Runs;
 use crate::types::{CountEffect, Entry, FamilyId, Kind, Pieces};
 use crate::value_holds::{ValueFile, ValueHolds};
+
+use self::versions::Changes;
+pub(crate) use self::versions::LargeValue;
 
 /// Changes in one chunk of a family's order; a full chunk is split in two. Bounds the memory moved by an
 /// insertion in the middle to 4 KiB. Tests reach splits and emptied chunks with few keys.
@@ -553,275 +559,5 @@ impl WriteBatch {
             _ => places.binary_search_by(compare),
         };
         (chunk, place)
-    }
-}
-
-/// The value of a change in memory pushed without its bytes, as they are many.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LargeValue<'a> {
-    /// Number of the change among those in memory.
-    pub change: u32,
-    /// The bytes, in the writer's memory; an expiry stands with the change.
-    pub value: Pieces<'a>,
-}
-
-/// The changes in memory with their ordinals, those hidden by later changes of a key included.
-struct Changes<'a> {
-    batch: &'a WriteBatch,
-    large: &'a [LargeValue<'a>],
-}
-
-impl RunSource for Changes<'_> {
-    fn is_empty(&self) -> bool {
-        self.batch.changes.is_empty()
-    }
-
-    fn is_plain(&self) -> bool {
-        self.batch.changes.iter().all(|change| change.replaced == NONE)
-    }
-
-    fn families(&self) -> BTreeMap<FamilyId, u64> {
-        let mut families: BTreeMap<FamilyId, u64> = self.batch.touched().map(|family| (family, 0)).collect();
-        for change in &self.batch.changes {
-            *families.entry(change.family).or_default() +=
-                u64::from(change.key_len) + u64::from(change.value_len);
-        }
-        for LargeValue { change, value } in self.large {
-            *families.entry(self.batch.changes[*change as usize].family).or_default() += value.len() as u64;
-        }
-        families
-    }
-
-    fn ordinals(&self) -> (u64, u64) {
-        (self.batch.base, self.batch.made())
-    }
-
-    fn version_iter(&self, family: FamilyId) -> Box<dyn VersionIterator + '_> {
-        Box::new(self.iter(family))
-    }
-}
-
-impl<'a> Changes<'a> {
-    /// The changes of a family by key, the latest of a key first; ordinals stand for sequence numbers.
-    fn iter(&self, family: FamilyId) -> WriteBatchIterator<'a> {
-        let order = self.batch.orders.iter().find(|order| order.family == family);
-        WriteBatchIterator { batch: self.batch, large: self.large, order, chunk: 0, at: 0, id: NONE }
-    }
-}
-
-/// See [`Changes::iter`].
-struct WriteBatchIterator<'a> {
-    batch: &'a WriteBatch,
-    large: &'a [LargeValue<'a>],
-    order: Option<&'a Order>,
-    chunk: usize,
-    at: usize,
-    /// Its present change; [`NONE`] at the end.
-    id: u32,
-}
-
-impl WriteBatchIterator<'_> {
-    fn enter(&mut self) {
-        let chunks = self.order.map_or(&[][..], |order| &order.chunks);
-        while chunks.get(self.chunk).is_some_and(|chunk| self.at >= chunk.len()) {
-            (self.chunk, self.at) = (self.chunk + 1, 0);
-        }
-        self.id = chunks.get(self.chunk).map_or(NONE, |chunk| chunk[self.at].id);
-    }
-}
-
-impl VersionIterator for WriteBatchIterator<'_> {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        (self.chunk, self.at) = (0, 0);
-        self.enter();
-        while self.id != NONE && self.batch.key(self.id) < key {
-            self.at += 1;
-            self.enter();
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<()> {
-        if self.id == NONE {
-            return Ok(());
-        }
-        self.id = self.batch.changes[self.id as usize].replaced;
-        if self.id == NONE {
-            self.at += 1;
-            self.enter();
-        }
-        Ok(())
-    }
-
-    fn valid(&self) -> bool {
-        self.id != NONE
-    }
-
-    fn key(&self) -> &[u8] {
-        self.batch.key(self.id)
-    }
-
-    fn entry(&self) -> Entry<'_> {
-        let own = self.batch.entry(self.id);
-        let ordinal = self.batch.base + u64::from(self.id) + 1;
-        Entry::new(runs::ordinal_seq(ordinal, own.was_live), own.kind, own.stored)
-    }
-
-    fn more(&self) -> Pieces<'_> {
-        self.large
-            .iter()
-            .find(|large| large.change == self.id)
-            .map_or_else(Pieces::default, |large| large.value)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_family_whose_changes_were_undone_has_no_first_change() {
-        let mut batch = WriteBatch::default();
-        batch.push(2, b"a", Kind::PUT, b"stays");
-        let mark = batch.mark();
-        batch.push(1, b"a", Kind::PUT, b"goes");
-        batch.cut_back(mark);
-        assert_eq!(batch.first_change(1, b"a"), None);
-        assert_eq!(batch.first_change(2, b"a"), Some(mark));
-    }
-
-    #[test]
-    fn a_large_row_that_is_cut_gives_its_memory_back() {
-        let mut batch = WriteBatch::default();
-        batch.push(1, b"a", Kind::PUT, b"small");
-        let mark = batch.mark();
-        batch.push(1, b"b", Kind::PUT, &vec![1; KEPT_AFTER_CUT + 1]);
-        assert!(batch.bytes.capacity() > KEPT_AFTER_CUT);
-        batch.cut_back(mark);
-        assert!(batch.bytes.capacity() <= KEPT_AFTER_CUT / 2);
-        assert_eq!(batch.get(1, b"a").map(|entry| entry.stored), Some(&b"small"[..]));
-        assert!(batch.get(1, b"b").is_none());
-    }
-
-    type Model = BTreeMap<(FamilyId, Vec<u8>), (Kind, Vec<u8>)>;
-
-    fn check(batch: &WriteBatch, model: &Model) {
-        let seen: Model = batch
-            .families()
-            .flat_map(|(family, entries)| {
-                entries
-                    .map(move |e| ((family, e.key.to_vec()), (e.kind, e.stored.to_vec())))
-                    .collect::<Vec<_>>()
-            })
-            .collect();
-        assert_eq!(&seen, model);
-        for order in &batch.orders {
-            let firsts = order.chunks.iter().map(|chunk| chunk[0].prefix);
-            assert!(firsts.eq(order.firsts.iter().copied()));
-        }
-        for probe in 0..40u8 {
-            for family in 1..3 {
-                let key = vec![probe; 2];
-                let at = (family, key.clone());
-                assert_eq!(
-                    batch.get(family, &key).map(|e| (e.kind, e.stored.to_vec())),
-                    model.get(&at).cloned()
-                );
-                let next =
-                    model.range(at.clone()..).find(|((f, _), _)| *f == family).map(|((_, k), _)| k.clone());
-                assert_eq!(batch.first_from(family, &key, false).map(|e| e.key.to_vec()), next);
-                let next = model
-                    .range((std::ops::Bound::Excluded(at.clone()), std::ops::Bound::Unbounded))
-                    .find(|((f, _), _)| *f == family)
-                    .map(|((_, k), _)| k.clone());
-                assert_eq!(batch.first_from(family, &key, true).map(|e| e.key.to_vec()), next);
-                let back = |inclusive: bool| {
-                    model
-                        .iter()
-                        .rev()
-                        .find(|((f, k), _)| *f == family && (k < &key || (inclusive && k == &key)))
-                        .map(|((_, k), _)| k.clone())
-                };
-                assert_eq!(batch.last_to(family, Some(&key), false).map(|e| e.key.to_vec()), back(true));
-                assert_eq!(batch.last_to(family, Some(&key), true).map(|e| e.key.to_vec()), back(false));
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn agrees_with_a_map_through_changes_and_cuts(
-            steps in prop::collection::vec((0..10u8, 1..3u32, 0..40u8, 0..4usize), 1..200)
-        ) {
-            let mut batch = WriteBatch::default();
-            let mut model = Model::new();
-            let mut marks: Vec<(Mark, Model)> = Vec::new();
-            for (what, family, key, len) in steps {
-                let key = vec![key; 2];
-                match what {
-                    0 => marks.push((batch.mark(), model.clone())),
-                    1 => if let Some((mark, then)) = marks.pop() {
-                        batch.cut_back(mark);
-                        model = then;
-                    },
-                    2..=3 => {
-                        batch.push(family, &key, Kind::DELETE, &[]);
-                        model.insert((family, key), (Kind::DELETE, vec![]));
-                    }
-                    _ => {
-                        let value = vec![7; len];
-                        batch.push(family, &key, Kind::PUT, &value);
-                        model.insert((family, key), (Kind::PUT, value));
-                    }
-                }
-            }
-            check(&batch, &model);
-            batch.clear();
-            prop_assert!(batch.is_empty() && batch.families().next().is_none());
-        }
-    }
-
-    #[test]
-    fn an_empty_batch_keeps_little_memory() {
-        let mut batch = WriteBatch::default();
-        let small = |batch: &mut WriteBatch| {
-            for family in 1..4u32 {
-                (0..4u32).for_each(|i| batch.push(family, &i.to_be_bytes(), Kind::PUT, &[7; 200]));
-            }
-        };
-        small(&mut batch);
-        let memory = batch.bytes.as_ptr();
-        batch.clear();
-        small(&mut batch);
-        assert_eq!(batch.bytes.as_ptr(), memory, "an ordinary transaction allocates nothing");
-        for (changes, len) in [(1, 900_000), (60, 16_000), (50_000, 10), (5000, 100)] {
-            for i in 0..changes {
-                batch.push(i % 20, &i.to_be_bytes(), Kind::PUT, &vec![7; len]);
-            }
-            assert!(batch.is_large());
-            batch.clear();
-            assert!(!batch.is_large() && batch.memory() < 32 << 10, "{} for {changes}", batch.memory());
-        }
-    }
-
-    #[test]
-    fn many_keys_split_chunks_and_stay_in_order() {
-        for stride in [1u32, 7919] {
-            let mut batch = WriteBatch::default();
-            for i in 0..5000u32 {
-                batch.push(1, &(i.wrapping_mul(stride) % 5003).to_be_bytes(), Kind::PUT, b"v");
-            }
-            let keys: Vec<Vec<u8>> =
-                batch.families().flat_map(|(_, e)| e.map(|e| e.key.to_vec()).collect::<Vec<_>>()).collect();
-            assert!(keys.windows(2).all(|w| w[0] < w[1]));
-            assert_eq!(keys.len(), 5000);
-            let first = batch.first_from(1, &[], false).map(|e| e.key.to_vec());
-            assert_eq!(first.as_ref(), keys.first());
-            assert_eq!(batch.last_to(1, None, false).map(|e| e.key.to_vec()).as_ref(), keys.last());
-        }
     }
 }
